@@ -1,0 +1,1 @@
+"""The wire contract of LoopWarden: events, verdicts, topics, fingerprints, configuration."""
