@@ -1,0 +1,27 @@
+"""Hashes that both sides must agree on, other than facts."""
+
+from __future__ import annotations
+
+from hashlib import blake2b, sha256
+
+__all__ = ["id_hash", "verdict_id"]
+
+
+def id_hash(identifier: str) -> bytes:
+    """Eight bytes that stand for a call id or an event id in tables and evidence.
+
+    Args:
+        identifier: The id as the runner gave it.
+    """
+    return blake2b(identifier.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def verdict_id(
+    topic: str, partition: int, offset: int, *, detector: str, stage: str, scope: str, call_fp: str, config_version: str
+) -> str:
+    """Id of a verdict: 32 hex digits over its cause, rule, stage, scope, call and configuration (design: delivery 3).
+
+    The same event judged again under the same configuration gives the same id.
+    """
+    text = "\x00".join((topic, str(partition), str(offset), detector, stage, scope, call_fp, config_version))
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
