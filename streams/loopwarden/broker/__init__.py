@@ -1,0 +1,1 @@
+"""Brokers: the embedded one, and the topics that every broker must have."""

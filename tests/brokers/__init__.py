@@ -1,0 +1,1 @@
+"""The brokers that the tests run on."""

@@ -1,0 +1,46 @@
+"""Fixtures and options of all tests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from aiokafka.errors import KafkaError
+
+from tests.brokers.under_test import BrokerUnderTest, delete_topics, open_broker
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--broker",
+        default="embedded",
+        metavar="embedded|kafka|HOST:PORT",
+        help="the broker of the integration tests: the embedded one, an Apache Kafka of the tests' own, or a cluster",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever needs the broker is an integration test, so ``-m integration`` runs all that a broker can change."""
+    for item in items:
+        if "broker" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest) -> Iterator[BrokerUnderTest]:
+    """The broker that ``--broker`` names; one for the whole session, so give your topics the ``topic_prefix``."""
+    with open_broker(request.config.getoption("--broker")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic_prefix(broker: BrokerUnderTest) -> Iterator[str]:
+    """A prefix that no other test has; its topics are deleted after the test."""
+    prefix = f"t{uuid.uuid4().hex[:10]}."
+    yield prefix
+    # A test may have killed the broker.
+    with contextlib.suppress(KafkaError, OSError):
+        asyncio.run(delete_topics(broker.bootstrap, prefix))
