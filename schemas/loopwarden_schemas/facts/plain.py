@@ -1,20 +1,20 @@
-"""Brings any value, however odd, into a form that can be serialised and hashed."""
+"""Serialises the arguments and results of profile `progress`, fast for what JSON can hold and safe for the rest."""
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 
+from loopwarden_schemas.facts.serialisation import described
+
+__all__ = ["MAX_DEPTH", "TOO_DEEP", "plain", "serialise"]
+
 MAX_DEPTH = 64
-"""Levels of nesting that count: what lies deeper is taken for one and the same mark."""
+"""Levels of nesting that count."""
 
 TOO_DEEP = "\x00deep"
-"""Stands for everything below MAX_DEPTH levels."""
-
-FINGERPRINT_DIGITS = 16
-"""Hex digits of a fingerprint: 64 bits."""
+"""Stands for everything that lies deeper."""
 
 serialise = msgspec.json.Encoder(order="sorted").encode
 """JSON with sorted keys and no blanks. NaN and the infinities are null.
@@ -25,23 +25,17 @@ Raises:
 """
 
 
-def fingerprint(text: bytes, salt: bytes = b"") -> str:
-    """The first 64 bits of SHA-256 over salt and text, as 16 lower-case hex digits."""
-    return hashlib.sha256(salt + text).hexdigest()[:FINGERPRINT_DIGITS]
-
-
-def as_bytes(text: str) -> bytes:
-    """UTF-8, lone surrogates included."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def plain(value: Any, depth: int = 0) -> Any:
+def plain(value: object, depth: int = 0) -> object:
     """The same value in types and texts that `serialise` takes.
 
     Keys become strings, lone surrogates their escapes, integers of more than 64 bits hexadecimal, tuples and sets
-    lists; a type that JSON does not know is taken by its name, because its text may hold an address.
+    lists, models and dataclasses objects.
+
+    Args:
+        value: Any value; never changed.
+        depth: Levels that it lies deep.
     """
-    if value is None or isinstance(value, (bool, float)):
+    if value is None or value is msgspec.UNSET or isinstance(value, bool | float):
         return value
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
@@ -49,10 +43,12 @@ def plain(value: Any, depth: int = 0) -> Any:
         return int(value) if value.bit_length() < 64 else hex(value)
     if depth >= MAX_DEPTH:
         return TOO_DEEP
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {plain(str(key)): plain(member, depth + 1) for key, member in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list | tuple):
         return [plain(member, depth + 1) for member in value]
-    if isinstance(value, (set, frozenset)):
+    if isinstance(value, set | frozenset):
         return sorted((plain(member, depth + 1) for member in value), key=repr)
-    return type(value).__name__
+    if isinstance(value, BaseException):
+        return str(value) or type(value).__name__
+    return plain(described(value), depth + 1)

@@ -1,9 +1,8 @@
-"""Reduces a tool call and its result to the facts of profile `progress` (rules 3.1 to 3.6).
+"""Facts of profile `progress`: what a call asks for and how it ended (progress 3.1 to 3.6).
 
-Publisher and worker both come through here, so that a call has the same facts whether its content travelled or not.
-The fold sees these facts and nothing else. Any JSON value will do: what is nested deeper than 64 levels is taken for
-one mark, a text that does not parse as JSON is a text, and whatever JSON cannot hold is brought into a form that it can
-(`plain`). The work is in proportion to the size of the value.
+Any JSON value will do: what is nested deeper than 64 levels is taken for one mark, a text that does not parse as JSON
+is a text, and whatever JSON cannot hold is brought into a form that it can (`plain`). The work is in proportion to the
+size of the value, whatever it holds.
 """
 
 from __future__ import annotations
@@ -15,34 +14,44 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from loopwarden_schemas.facts.masking import MARK, mask
-from loopwarden_schemas.facts.plain import MAX_DEPTH, TOO_DEEP, as_bytes, fingerprint, plain, serialise
+from loopwarden_schemas.facts.plain import MAX_DEPTH, TOO_DEEP, plain, serialise
+from loopwarden_schemas.facts.serialisation import fingerprint
 from loopwarden_schemas.facts.tool_words import READ_WORDS, Kind, kind_of_words, tool_traits, words
 
-VOLATILE_ARGUMENTS = frozenset(
-    "idempotencykey idempotency_key requestid request_id traceid trace_id nonce timestamp ts".split()
-)
-"""Argument keys, in lower case, that say nothing about what a call asks for (rule 3.1)."""
+__all__ = ["NO_OUTCOME", "CallFacts", "OutcomeFacts", "call_facts", "outcome_facts", "overridden"]
 
-IDENTITY_KEYS = frozenset(
-    "command cmd code sql script input stdin path file file_path filename url uri pattern regex glob old old_string "
-    "new_string old_str new_str new content new_content diff patch data expression id name cursor page offset".split()
-)
-"""Argument keys, in lower case, whose texts are never prose (rule 3.2)."""
+# fmt: off
+VOLATILE_ARGUMENTS = frozenset({
+    "idempotencykey", "idempotency_key", "requestid", "request_id", "traceid", "trace_id", "nonce", "timestamp",
+    "ts",
+})
+"""Argument keys, in lower case, that say nothing about what a call asks for (progress 3.1)."""
 
-VOLATILE_RESULTS = frozenset(
-    "messageid messageids message_id platformmessageid platformmessageids fileid file_id filekey receipt runid run_id "
-    "requestid request_id traceid trace_id spanid sessionid session_id idempotencykey idempotency_key nonce ts "
-    "timestamp time date sentat deliveredat createdat updatedat startedat finishedat duration durationms duration_ms "
-    "elapsed elapsedms elapsed_ms latency latencyms took pid ppid".split()
-)
-"""Result keys, in lower case, that differ from one result to the next without being news (rule 3.5)."""
+IDENTITY_KEYS = frozenset({
+    "command", "cmd", "code", "sql", "script", "input", "stdin", "path", "file", "file_path", "filename", "url",
+    "uri", "pattern", "regex", "glob", "old", "old_string", "new_string", "old_str", "new_str", "new",
+    "content", "new_content", "diff", "patch", "data", "expression", "id", "name", "cursor", "page", "offset",
+})
+"""Argument keys, in lower case, whose texts are never prose (progress 3.2)."""
+
+VOLATILE_RESULTS = frozenset({
+    "messageid", "messageids", "message_id", "platformmessageid", "platformmessageids", "fileid", "file_id",
+    "filekey", "receipt", "runid", "run_id", "requestid", "request_id", "traceid", "trace_id", "spanid",
+    "sessionid", "session_id", "idempotencykey", "idempotency_key", "nonce", "ts", "timestamp", "time", "date",
+    "sentat", "deliveredat", "createdat", "updatedat", "startedat", "finishedat", "duration", "durationms",
+    "duration_ms", "elapsed", "elapsedms", "elapsed_ms", "latency", "latencyms", "took", "pid", "ppid",
+})
+"""Result keys, in lower case, that differ from one result to the next without being news (progress 3.5)."""
+# fmt: on
 
 _SILENT_KEYS = frozenset(("status", "type"))
 _SENDING_ACTIONS = frozenset(("send", "reply", "post"))
 _WAITING_ACTIONS = frozenset(("poll", "log", "status", "wait"))
+_CONTENT_TYPES = (str, dict, list, int, float, type(None), msgspec.UnsetType)
 _PROSE = "\x00prose"
 _PROSE_WORDS = 2_000
 _LINE_CHARACTERS = 200
+_END_CHARACTERS = 10_000  # what a failure is about stands at its ends; a log of megabytes need not be searched
 
 _WAITING_COMMAND = re.compile(r"\s*(?:sleep|wait)\b")
 _BLANKS = re.compile(r"(?<=[^ \t\n])[ \t]++")
@@ -65,11 +74,11 @@ class CallFacts(NamedTuple):
     """What profile `progress` knows of a call.
 
     Attributes:
-        call: Fingerprint of tool and arguments (rule 3.1).
-        target: The same without the prose in the arguments; equal to `call` where there is none (rule 3.2).
-        kind: Whether the call reads, has an effect, sends, or none of these that its names would tell (rule 3.3).
-        wait: Whether the call waits or asks how things are (rule 3.4).
-        spawn: Whether the call starts another agent (rule 3.3).
+        call: Fingerprint of tool and arguments (progress 3.1).
+        target: The same without the prose in the arguments; equal to `call` where there is none (progress 3.2).
+        kind: Whether the call reads, has an effect, sends, or none of these that its names would tell (progress 3.3).
+        wait: Whether the call waits or asks how things are (progress 3.4).
+        spawn: Whether the call starts another agent (progress 3.3).
     """
 
     call: str
@@ -84,7 +93,7 @@ class OutcomeFacts(NamedTuple):
 
     Attributes:
         outcome: Fingerprint of the result without its volatile parts; None for a call that ended without one.
-        failed: Whether it ended in a failure (rule 3.6).
+        failed: Whether it ended in a failure (progress 3.6).
         class_: Fingerprint of the kind of failure; None unless failed.
         transient: Whether the failure may go away by itself.
         missing: Whether the failure says that there is no such tool.
@@ -126,13 +135,15 @@ def outcome_facts(result: Any = msgspec.UNSET, error: Any = msgspec.UNSET, *, sa
         salt: Mixed into every fingerprint.
     """
     try:
+        if not isinstance(result, _CONTENT_TYPES):
+            result = plain(result)
         return _outcome_facts(result, error, salt)
     except (TypeError, ValueError, AttributeError):  # not JSON, or not UTF-8
         return _outcome_facts(plain(result), plain(error), salt)
 
 
 def overridden(facts: CallFacts, kind: Kind | None = None, wait: bool | None = None) -> CallFacts:
-    """Facts of a call with what the configuration says of its tool (rule 3.3, last sentence).
+    """Facts of a call with what the configuration says of its tool (progress 3.3, last sentence).
 
     Args:
         facts: What the names say.
@@ -149,10 +160,9 @@ def overridden(facts: CallFacts, kind: Kind | None = None, wait: bool | None = N
 def _call_facts(tool: str, args: Any, salt: bytes) -> CallFacts:
     has_prose: list[bool] = []
     cleaned = _clean_arguments(args, False, 0, has_prose)
-    head = as_bytes(tool) + b":"
-    call = target = fingerprint(head + serialise(cleaned), salt)
+    call = target = fingerprint(f"{tool}:{serialise(cleaned).decode()}", salt)
     if has_prose:
-        target = fingerprint(head + serialise(_without_prose(cleaned, False)), salt)
+        target = fingerprint(f"{tool}:{serialise(_without_prose(cleaned, False)).decode()}", salt)
 
     kind, spawn, wait = tool_traits(tool)
     action = command = ""
@@ -186,7 +196,7 @@ def _text(value: Any) -> str:
 
 
 def _clean_text(text: str) -> str:
-    """Makes runs of blanks and tabs inside a line one blank and cuts them at the end of a line (rule 3.1).
+    """Makes runs of blanks and tabs inside a line one blank and cuts them at the end of a line (progress 3.1).
 
     Indentation and line breaks stay.
     """
@@ -222,9 +232,7 @@ def _clean_arguments(value: Any, identity: bool, depth: int, has_prose: list[boo
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a text has 3 or more words of which 60 % are letters only; the first 2,000 words decide (rule 3.2)."""
-    if text.count(" ") < 2 and len(text.split(None, 3)) < 3:
-        return False
+    """Whether a text has 3 or more words, 60 % of them letters only (progress 3.2); the first 2,000 words decide."""
     found = text.split(None, _PROSE_WORDS)[:_PROSE_WORDS]
     if len(found) < 3:
         return False
@@ -247,7 +255,7 @@ def _without_prose(value: Any, identity: bool) -> Any:
 
 
 def _says_nothing(value: Any) -> bool:
-    """Whether every leaf is empty: such a call can only ask how things are (rule 3.4)."""
+    """Whether every leaf is empty: such a call can only ask how things are (progress 3.4)."""
     if isinstance(value, dict):
         return all(_says_nothing(member) for member in value.values())
     if isinstance(value, list):
@@ -265,13 +273,13 @@ def _outcome_facts(result: Any, error: Any, salt: bytes) -> OutcomeFacts:
     if isinstance(result, str):
         parsed = _parsed(result)
         if parsed is None:
-            return OutcomeFacts(fingerprint(as_bytes(mask(result)), salt))
+            return OutcomeFacts(fingerprint(mask(result), salt))
         result = parsed
     if isinstance(result, dict) and _says_failed(result):
         spoken = _spoken(result)
         if spoken is not None:
             return _failure(spoken, salt, raised=False)
-    return OutcomeFacts(fingerprint(serialise(_settled(result, 0)), salt))
+    return OutcomeFacts(fingerprint(serialise(_settled(result, 0)).decode(), salt))
 
 
 def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
@@ -285,7 +293,7 @@ def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
 
 
 def _settled(value: Any, depth: int) -> Any:
-    """A result without its volatile keys, every text masked (rule 3.5)."""
+    """A result without its volatile keys, every text masked (progress 3.5)."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
@@ -302,7 +310,7 @@ def _settled(value: Any, depth: int) -> Any:
 
 
 def _says_failed(result: dict[str, Any]) -> bool:
-    """Whether an object, or its `details`, carries a mark of failure (rule 3.6)."""
+    """Whether an object, or its `details`, carries a mark of failure (progress 3.6)."""
     details = result.get("details")
     for holder in (result, details) if isinstance(details, dict) else (result,):
         if holder.get("isError") is True or holder.get("status") in ("failed", "error"):
@@ -351,17 +359,18 @@ def _error_text(error: Any) -> str:
 
 
 def _failure(text: str, salt: bytes, *, raised: bool) -> OutcomeFacts:
+    ends = text if len(text) <= 2 * _END_CHARACTERS else f"{text[:_END_CHARACTERS]}\n{text[-_END_CHARACTERS:]}"
     return OutcomeFacts(
-        outcome=fingerprint(b"E:" + as_bytes(mask(text)), salt),
+        outcome=fingerprint(f"E:{mask(text)}", salt),
         failed=True,
-        class_=fingerprint(b"C:" + as_bytes(_class_text(text)), salt),
-        transient=_TRANSIENT.search(text) is not None,
-        missing=raised and _MISSING.search(text) is not None,
+        class_=fingerprint(f"C:{_class_text(text)}", salt),
+        transient=_TRANSIENT.search(ends) is not None,
+        missing=raised and _MISSING.search(ends) is not None,
     )
 
 
 def _class_text(text: str) -> str:
-    """First and last line of a failure, without what is quoted in them (rule 3.6)."""
+    """First and last line of a failure, without what is quoted in them (progress 3.6)."""
     text = text.strip()
     first, more, _ = text.partition("\n")
     line = first[:_LINE_CHARACTERS]

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from msgspec import UNSET, Struct, to_builtins
 
-__all__ = ["fingerprint", "stable"]
+__all__ = ["described", "fingerprint", "stable"]
 
 MAX_DEPTH = 100
 """Nesting below this depth is serialised as ``"[Deep]"``: such values differ in nothing that deep in practice."""
@@ -100,10 +100,10 @@ def _container(value: object, path: tuple[int, ...]) -> str:
         return _object({"message": str(value), "name": type(value).__name__, "stack": UNSET}, path)
     if callable(value):
         return "null"
-    return _value(_plain(value), path)
+    return _value(described(value), path)
 
 
-def _plain(value: object) -> object:
+def described(value: object) -> object:
     """What a Python object says of itself: pydantic models, dataclasses, structs, dates; else its attributes."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):

@@ -1,4 +1,4 @@
-"""What the name of a tool says about its calls: do they read, write, send, wait, spawn? (rules 3.3 and 3.4)."""
+"""What the name of a tool says about its calls: do they read, write, send, wait, spawn? (progress 3.3, 3.4)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ from functools import lru_cache
 from itertools import islice
 from typing import Literal, NamedTuple
 
+__all__ = ["READ_WORDS", "Kind", "ToolTraits", "kind_of_words", "tool_traits", "words"]
+
 Kind = Literal["read", "effect", "send", "other"]
 
-READ_WORDS = frozenset(
-    "read get list search find view show describe query lookup fetch open cat ls grep glob count check status poll "
-    "wait sleep watch monitor inspect browse load scroll goto".split()
-)
-SEND_WORDS = frozenset("send reply message notify post email mail sms".split())
-SPAWN_WORDS = frozenset("spawn delegate handoff agent subagent assign".split())
-EFFECT_WORDS = SPAWN_WORDS | frozenset(
-    "write edit create update delete remove insert append replace patch apply save set put move rename publish submit "
-    "commit push deploy upload undo str".split()
-)
-WAIT_WORDS = frozenset("wait sleep poll status watch monitor".split())
+# fmt: off
+READ_WORDS = frozenset({
+    "read", "get", "list", "search", "find", "view", "show", "describe", "query", "lookup", "fetch", "open",
+    "cat", "ls", "grep", "glob", "count", "check", "status", "poll", "wait", "sleep", "watch", "monitor",
+    "inspect", "browse", "load", "scroll", "goto",
+})
+SEND_WORDS = frozenset({
+    "send", "reply", "message", "notify", "post", "email", "mail", "sms",
+})
+SPAWN_WORDS = frozenset({"spawn", "delegate", "handoff", "agent", "subagent", "assign"})
+EFFECT_WORDS = SPAWN_WORDS | frozenset({
+    "write", "edit", "create", "update", "delete", "remove", "insert", "append", "replace", "patch", "apply",
+    "save", "set", "put", "move", "rename", "publish", "submit", "commit", "push", "deploy", "upload", "undo",
+    "str",
+})
+WAIT_WORDS = frozenset({"wait", "sleep", "poll", "status", "watch", "monitor"})
+# fmt: on
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LONGEST_NAME = 256
