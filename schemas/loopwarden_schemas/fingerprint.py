@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from hashlib import blake2b, sha256
 
-__all__ = ["id_hash", "verdict_id"]
+__all__ = ["id_hash", "stored_name", "verdict_id"]
+
+NAME_BYTES = 128
+"""Longer tool names are stored as a prefix and a hash (design: two tables)."""
 
 
 def id_hash(identifier: str) -> bytes:
@@ -25,3 +28,13 @@ def verdict_id(
     """
     text = "\x00".join((topic, str(partition), str(offset), detector, stage, scope, call_fp, config_version))
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def stored_name(tool: str) -> str:
+    """A tool's name as tables and verdicts have it: of one over 128 bytes a prefix and a hash."""
+    if len(tool) <= NAME_BYTES // 4:  # four bytes a character at most
+        return tool
+    raw = tool.encode("utf-8", "surrogatepass")
+    if len(raw) <= NAME_BYTES:
+        return tool
+    return raw[: NAME_BYTES - 17].decode("utf-8", "ignore") + "~" + blake2b(raw, digest_size=8).hexdigest()

@@ -1,0 +1,365 @@
+"""The one function that everybody calls: a run's state and an event give the next state and the verdicts."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from loopwarden.detection import run_state
+from loopwarden.detection.notes import Note
+from loopwarden.detection.profile import Judgement, Position
+from loopwarden.detection.run_state import Abort, RunState
+from loopwarden_schemas.configuration import AgentSettings
+from loopwarden_schemas.events import (
+    CallRefused,
+    Compaction,
+    Event,
+    RunEnded,
+    RunReleased,
+    RunStarted,
+    ToolCall,
+    ToolResult,
+    VerdictAck,
+)
+from loopwarden_schemas.facts import Facts
+from loopwarden_schemas.fingerprint import id_hash, stored_name, verdict_id
+from loopwarden_schemas.verdicts import Action, Cause, Level, Scope, Stage, StandingEntry, Verdict
+
+__all__ = ["IGNORED_DETECTOR", "Folded", "fold", "is_expired"]
+
+IGNORED_DETECTOR = "verdict_ignored"
+"""A runner goes on after critical verdicts (design: after a verdict)."""
+_NARROW = frozenset(["call", "target"])
+_SEVERITY = {"none": 0, "warning": 1, "critical": 2}
+_FORCE = {"allow": 0, "warn": 1, "block": 2, "abort": 3}
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Folded(NamedTuple):
+    """What an event came to.
+
+    Attributes:
+        state: The run's next state, None for a run that is over.
+        verdicts: In the order in which they are published.
+        notes: What counters rise from.
+    """
+
+    state: RunState | None
+    verdicts: list[Verdict]
+    notes: list[Note]
+
+
+def is_expired(state: RunState, at: Position, settings: AgentSettings) -> bool:
+    """Whether a run was over before this event: idle too long, by the partition's stream time (design: two tables)."""
+    limit = settings.idle_timeout_ms
+    return bool(limit and at.stream_time and at.stream_time - state.last_time > limit)
+
+
+def fold(state: RunState | None, event: Event, facts: Facts | None, at: Position, settings: AgentSettings) -> Folded:
+    """Applies one event to its run.
+
+    Args:
+        state: State before, None for a run that is not known. Changed in place: use what is returned.
+        event: The event.
+        facts: Facts of a call, a result or a refusal (``reduce_event``); None for any other event.
+        at: Where and when the event stands.
+        settings: Settings of the run's agent.
+
+    Returns:
+        State, verdicts and notes.
+    """
+    verdicts: list[Verdict] = []
+    notes: list[Note] = []
+    if state is not None and is_expired(state, at, settings):
+        notes.append(Note("run_expired", state.agent_id))
+        state = None
+    known = state is not None
+    if state is None:
+        if isinstance(event, RunEnded | VerdictAck | RunReleased):
+            # Nothing to end, to acknowledge or to release: such an event must not bring a run to life.
+            _note_event(notes, event, event.agent_id or "", False)
+            return Folded(None, verdicts, notes)
+        state = run_state.new(settings.profile, at.stream_time or at.time)
+    if event.event_id and state.knows_event(id_hash(event.event_id)):
+        notes.append(Note("duplicate", state.agent_id))
+        return Folded(state, verdicts, notes)
+    _greet(state, event, at, notes)
+    turn = _Turn(state, event, facts, at, settings, verdicts, notes)
+    if isinstance(event, ToolCall):
+        turn.call(event)
+    elif isinstance(event, ToolResult):
+        turn.result(event)
+    elif isinstance(event, Compaction):
+        turn.compaction(event)
+    elif isinstance(event, CallRefused):
+        turn.refused(event)
+    elif isinstance(event, RunStarted):
+        notes.append(Note("run_started", state.agent_id))
+        if known:
+            turn.forecast(None, force=True)
+    elif isinstance(event, RunReleased):
+        turn.released()
+    _note_event(notes, event, state.agent_id, turn.after_compaction)
+    return Folded(None if isinstance(event, RunEnded) else state, verdicts, notes)
+
+
+def _greet(state: RunState, event: Event, at: Position, notes: list[Note]) -> None:
+    """Takes over what any event says of its run."""
+    state.last_time = at.stream_time or at.time
+    if event.agent_id:
+        state.agent_id = event.agent_id
+    if event.root_run_id:
+        state.root_run_id = event.root_run_id
+    if event.seq is not None and event.seq > state.seq:
+        if state.seq >= 0 and (gap := event.seq - state.seq - 1):
+            notes.append(Note("seq_gap", state.agent_id, value=gap))
+        state.seq = event.seq
+
+
+def _note_event(notes: list[Note], event: Event, agent: str, after_compaction: bool) -> None:
+    if isinstance(event, RunEnded):
+        notes.append(Note("run_ended", agent, label=event.outcome or ""))
+    elif isinstance(event, VerdictAck):
+        notes.append(Note("ack", agent, label=event.result, value=event.after_ms or 0))
+    elif isinstance(event, RunReleased):
+        notes.append(Note("run_released", agent))
+    if event.usage is not None:
+        notes.append(Note("usage", agent, detail=event.usage, after_compaction=after_compaction))
+    if event.publisher is not None:
+        notes.append(Note("publisher", agent, detail=event.publisher))
+
+
+class _Turn:
+    """One event's way through its run."""
+
+    def __init__(
+        self,
+        state: RunState,
+        event: Event,
+        facts: Facts | None,
+        at: Position,
+        settings: AgentSettings,
+        verdicts: list[Verdict],
+        notes: list[Note],
+    ) -> None:
+        self.state = state
+        self.event = event
+        self.facts = facts or Facts()
+        self.at = at
+        self.settings = settings
+        self.verdicts = verdicts
+        self.notes = notes
+        self.rules = state.rules
+
+    @property
+    def after_compaction(self) -> bool:
+        return 0 <= self.state.since_compaction < self.settings.documented.history_size
+
+    def call(self, event: ToolCall) -> None:
+        state = self.state
+        judgements = self.rules.on_call(state.body, event, self.facts, self.at, self.settings)
+        state.calls += 1
+        if state.since_compaction >= 0:
+            state.since_compaction += 1
+        # The runner drops these entries when it publishes a call (design: verdicts ahead of the call).
+        state.standing = state.wide
+        self.notes.append(Note("call", state.agent_id, event.tool, after_compaction=self.after_compaction))
+        self._emit(judgements)
+        if event.want_verdict and not any(judgement.emit for judgement in judgements):
+            self._answer(event, judgements)
+
+    def refused(self, event: CallRefused) -> None:
+        judgements = self.rules.on_refused(self.state.body, event, self.facts, self.at, self.settings)
+        self.notes.append(Note("refused", self.state.agent_id, event.tool, after_compaction=self.after_compaction))
+        self._emit(judgements)
+        self.forecast(event)
+
+    def result(self, event: ToolResult) -> None:
+        state = self.state
+        view = self.rules.on_result(state.body, event, self.facts, self.at, self.settings)
+        after = self.after_compaction
+        if view.barren:
+            self.notes.append(Note("barren", state.agent_id, event.tool, after_compaction=after))
+        self._emit(view.judgements)
+        if view.went_on:
+            self.notes.append(Note("went_on", state.agent_id, event.tool, after_compaction=after))
+            self._went_on(event)
+        self.forecast(event)
+
+    def compaction(self, event: Compaction) -> None:
+        self.state.since_compaction = 0
+        self._emit(self.rules.on_compaction(self.state.body, event, self.at, self.settings))
+        self.forecast(None)
+
+    def released(self) -> None:
+        state = self.state
+        state.body = self.rules.new()
+        state.abort = None
+        state.ignored = 0
+        self.forecast(None, force=True)
+
+    def forecast(self, event: ToolResult | CallRefused | None, *, force: bool = False) -> None:
+        """Publishes the standing where it changed (design: verdicts ahead of the call)."""
+        state = self.state
+        entries = self.rules.standing(state.body, event, self.facts if event else None, self.settings)
+        if state.abort is not None:
+            entries.append(self._abort_entry(state.abort))
+        if not entries and not state.standing and not force:
+            return
+        digest = _digest(entries)
+        if digest == state.standing and not force:
+            return
+        state.standing = digest
+        state.wide = _digest([entry for entry in entries if entry.scope not in _NARROW])
+        worst: StandingEntry | None = max(entries, key=lambda entry: _FORCE[entry.action], default=None)
+        self.verdicts.append(
+            self._verdict(
+                level=worst.level if worst else "none",
+                action=worst.action if worst else "allow",
+                scope=worst.scope if worst else "run",
+                stage="forecast",
+                detector=worst.detector if worst else None,
+                call_fp=worst.key if worst and worst.scope == "call" else None,
+                tool=stored_name(event.tool) if event else None,
+                count=worst.count if worst and worst.count else None,
+                message=worst.message if worst else None,
+                standing=entries,
+            )
+        )
+
+    def _abort_entry(self, abort: Abort) -> StandingEntry:
+        root = abort.scope == "root"
+        return StandingEntry(
+            scope="root" if root else "run",
+            key=(self.state.root_run_id or self.event.run_id) if root else self.event.run_id,
+            level="critical",
+            action="abort",
+            detector=abort.detector,
+            message=abort.message,
+            count=abort.count,
+        )
+
+    def _emit(self, judgements: list[Judgement]) -> None:
+        for judgement in judgements:
+            if not judgement.emit:
+                continue
+            self.verdicts.append(
+                self._verdict(
+                    level=judgement.level,
+                    action=judgement.action,
+                    scope=judgement.scope,
+                    stage="final",
+                    detector=judgement.detector,
+                    call_fp=judgement.call_fp or None,
+                    target_fp=judgement.target_fp,
+                    call_id=getattr(self.event, "call_id", None),
+                    tool=judgement.tool,
+                    paired_tool=judgement.paired_tool,
+                    tools=judgement.tools,
+                    period=judgement.period,
+                    count=judgement.count,
+                    points=judgement.points,
+                    message=judgement.message,
+                    evidence=judgement.evidence,
+                )
+            )
+            if judgement.action == "abort":
+                self._abort(judgement)
+
+    def _abort(self, judgement: Judgement) -> None:
+        # Only what is enforced is repeated to a process that starts again.
+        if self.settings.mode == "enforce" and self.state.abort is None:
+            self.state.abort = Abort(
+                judgement.detector, judgement.tool or "", judgement.count, judgement.message, judgement.scope
+            )
+
+    def _went_on(self, event: ToolResult) -> None:
+        state, settings = self.state, self.settings
+        state.ignored += 1
+        if settings.mode != "enforce" or not settings.ignored_after or state.ignored != settings.ignored_after:
+            return
+        message = (
+            f"{state.ignored} calls ran although they had been refused: the runner does not obey verdicts; "
+            "the run is stopped."
+        )
+        self._emit(
+            [
+                Judgement(
+                    level="critical",
+                    action="abort",
+                    scope="run",
+                    detector=IGNORED_DETECTOR,
+                    count=state.ignored,
+                    message=message,
+                    call_fp=self.rules.call_fp(event.tool, self.facts),
+                    tool=stored_name(event.tool),
+                )
+            ]
+        )
+
+    def _answer(self, event: ToolCall, judgements: list[Judgement]) -> None:
+        """Answers a call that asked for it and got nothing: healthy, or a warning that was held back."""
+        level: Level = "warning" if judgements else "none"
+        self.verdicts.append(
+            self._verdict(
+                level=level,
+                action="allow",
+                scope="call",
+                stage="final",
+                detector=judgements[0].detector if judgements else None,
+                call_id=event.call_id,
+                call_fp=self.rules.call_fp(event.tool, self.facts),
+                tool=stored_name(event.tool),
+                count=judgements[0].count if judgements else None,
+            )
+        )
+
+    def _verdict(
+        self,
+        *,
+        level: Level,
+        action: Action,
+        scope: Scope,
+        stage: Stage,
+        detector: str | None,
+        call_fp: str | None,
+        **rest: object,
+    ) -> Verdict:
+        at, state, settings = self.at, self.state, self.settings
+        return Verdict(
+            id=verdict_id(
+                at.topic,
+                at.partition,
+                at.offset,
+                detector=detector or "",
+                stage=stage,
+                scope=scope,
+                call_fp=call_fp or "",
+                config_version=settings.config_version,
+            ),
+            run_id=self.event.run_id,
+            level=level,
+            action=action,
+            scope=scope,
+            stage=stage,
+            mode=settings.mode,
+            profile=state.profile,
+            cause=Cause(at.topic, at.partition, at.offset),
+            config_version=settings.config_version,
+            ts=at.time,
+            agent_id=state.agent_id or None,
+            root_run_id=state.root_run_id or None,
+            detector=detector,
+            call_fp=call_fp,
+            after_compaction=self.after_compaction,
+            **rest,  # type: ignore[arg-type]
+        )
+
+
+def _digest(entries: list[StandingEntry]) -> bytes:
+    """Hash of a standing, empty for an empty one."""
+    if not entries:
+        return b""
+    return blake2b(_encode(sorted(entries, key=lambda entry: (entry.scope, entry.key))), digest_size=8).digest()
