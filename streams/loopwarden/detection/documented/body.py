@@ -73,9 +73,11 @@ class Body(Struct, array_like=True):
         return last is None or finding.count // BUCKET > last
 
     def mark(self, call: bytes, tool: str, drop: bool) -> None:
-        """Remembers a call that was judged critical."""
-        self.marks.append(Mark(call, tool, drop))
-        del self.marks[:-MARKS]
+        """Remembers a call that was judged critical; once for each call id and tool, as the vectors have it."""
+        mark = Mark(call, tool, drop)
+        if mark not in self.marks:
+            self.marks.append(mark)
+            del self.marks[:-MARKS]
 
     def take_mark(self, call: bytes, tool: str) -> Mark | None:
         """Takes out the oldest mark of this call id and tool, None where there is none."""
