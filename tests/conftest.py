@@ -10,7 +10,10 @@ from collections.abc import Iterator
 import pytest
 from aiokafka.errors import KafkaError
 
+from tests.brokers.kafka import KafkaCluster
 from tests.brokers.under_test import BrokerUnderTest, delete_topics, open_broker
+
+_BROKER_FIXTURES = {"broker", "three_brokers"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever needs the broker is an integration test, so ``-m integration`` runs all that a broker can change."""
     for item in items:
-        if "broker" in getattr(item, "fixturenames", ()):
+        if not _BROKER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.integration)
 
 
@@ -44,3 +47,12 @@ def topic_prefix(broker: BrokerUnderTest) -> Iterator[str]:
     # A test may have killed the broker.
     with contextlib.suppress(KafkaError, OSError):
         asyncio.run(delete_topics(broker.bootstrap, prefix))
+
+
+@pytest.fixture(scope="module")
+def three_brokers(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three Kafka brokers of the module's own, to be killed and started again; only with ``--broker kafka``."""
+    if request.config.getoption("--broker") != "kafka":
+        pytest.skip("needs --broker kafka")
+    with KafkaCluster(3) as cluster:
+        yield cluster

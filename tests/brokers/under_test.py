@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from loopwarden.broker.embedded import EmbeddedBroker
+from tests.brokers.kafka import KafkaCluster
 
 __all__ = ["BrokerUnderTest", "delete_topics", "open_broker"]
 
@@ -46,7 +46,8 @@ def open_broker(choice: str) -> Iterator[BrokerUnderTest]:
         with EmbeddedBroker() as embedded:
             yield BrokerUnderTest("embedded", embedded.bootstrap, fenced=False, append_time=False)
     elif choice == "kafka":
-        raise pytest.UsageError("--broker kafka: not yet")
+        with KafkaCluster() as cluster:
+            yield BrokerUnderTest("kafka", cluster.bootstrap, fenced=True, append_time=True)
     else:
         fenced = asyncio.run(_grants_producer_ids(choice))
         yield BrokerUnderTest("external", choice, fenced=fenced, append_time=fenced)

@@ -14,7 +14,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from loopwarden.broker import embedded
-from loopwarden.broker.embedded import EmbeddedBroker, cluster_id_at, find_binary
+from loopwarden.broker.embedded import EmbeddedBroker, broker_at, find_binary
 from loopwarden.errors import EmbeddedBrokerError
 
 
@@ -213,6 +213,6 @@ def test_what_is_no_broker_has_no_cluster_id() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         port = silent.getsockname()[1]
-        assert cluster_id_at("127.0.0.1", port) is None  # refused
+        assert broker_at("127.0.0.1", port) is None  # refused
         silent.listen()
-        assert cluster_id_at("127.0.0.1", port, timeout=0.05) is None  # no answer
+        assert broker_at("127.0.0.1", port, timeout=0.05) is None  # no answer

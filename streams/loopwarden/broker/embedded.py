@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import shutil
 import socket
 import struct
@@ -20,14 +21,14 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from aiokafka.protocol.metadata import MetadataResponse_v2
 
 from loopwarden.broker.child_process import ChildProcess
 from loopwarden.errors import EmbeddedBrokerError
 
-__all__ = ["EmbeddedBroker", "cluster_id_at", "find_binary", "free_port"]
+__all__ = ["BrokerAnswer", "EmbeddedBroker", "broker_at", "find_binary", "free_port"]
 
 HOST = "127.0.0.1"
 BINARY_VARIABLE = "CALF_TANSU_BIN"
@@ -54,11 +55,17 @@ _MAX_ANSWER_BYTES = 65536
 
 
 def free_port() -> int:
-    """A TCP port that was free on the loopback interface a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port that was free on the loopback interface a moment ago.
+
+    It lies below those that the kernel takes for outgoing connections, so that none of these takes it while a broker
+    is started again.
+    """
+    while True:
+        # Not from `random`: test tools seed it alike in all processes.
+        port = 15_000 + secrets.randbelow(17_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((HOST, port))
+            return port
 
 
 def find_binary() -> Path:
@@ -91,8 +98,20 @@ def find_binary() -> Path:
     )
 
 
-def cluster_id_at(host: str, port: int, timeout: float = 1.0) -> str | None:
-    """The id of the cluster that answers a metadata request at this address, asked without TLS and log-in.
+class BrokerAnswer(NamedTuple):
+    """What a broker says of its cluster.
+
+    Attributes:
+        cluster_id: Its id.
+        brokers: How many brokers it knows.
+    """
+
+    cluster_id: str | None
+    brokers: int
+
+
+def broker_at(host: str, port: int, timeout: float = 1.0) -> BrokerAnswer | None:
+    """Asks the broker at an address for its cluster, without TLS and log-in.
 
     Args:
         host: Host name or address.
@@ -100,7 +119,7 @@ def cluster_id_at(host: str, port: int, timeout: float = 1.0) -> str | None:
         timeout: Seconds for each of connecting, sending and reading.
 
     Returns:
-        The id; None when nothing answers there, or something other than a Kafka broker.
+        The answer; None when nothing answers there, or something other than a Kafka broker.
     """
     try:
         with socket.create_connection((host, port), timeout) as connection:
@@ -108,10 +127,10 @@ def cluster_id_at(host: str, port: int, timeout: float = 1.0) -> str | None:
             with connection.makefile("rb") as answer:
                 (size,) = struct.unpack(">i", answer.read(4))
                 frame = answer.read(size) if 4 < size < _MAX_ANSWER_BYTES else b""
-        cluster_id = MetadataResponse_v2.decode(BytesIO(frame[4:])).cluster_id
+        metadata = MetadataResponse_v2.decode(BytesIO(frame[4:]))
     except (OSError, ValueError, struct.error):
         return None
-    return cluster_id if isinstance(cluster_id, str) else None
+    return BrokerAnswer(metadata.cluster_id, len(metadata.brokers))
 
 
 class EmbeddedBroker:
@@ -194,7 +213,8 @@ class EmbeddedBroker:
                     )
                 raise EmbeddedBrokerError(process.describe_exit())
             # By its id: somebody else may be listening on that port.
-            if cluster_id_at(HOST, port) == self._cluster_id:
+            answer = broker_at(HOST, port)
+            if answer is not None and answer.cluster_id == self._cluster_id:
                 return
             if time.monotonic() > deadline:
                 raise EmbeddedBrokerError(
