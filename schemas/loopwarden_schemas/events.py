@@ -7,7 +7,7 @@ never an error. Times are epoch milliseconds.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -98,7 +98,7 @@ class EventBase(Struct, kw_only=True, omit_defaults=True, tag_field="type"):
     @property
     def type_(self) -> str:
         """The event's type as it stands on the wire."""
-        return str(self.__struct_config__.tag)
+        return _TYPES[type(self)]
 
     @property
     def key(self) -> str:
@@ -227,3 +227,4 @@ class RunReleased(EventBase, kw_only=True, omit_defaults=True, tag="run_released
 
 Event = RunStarted | ToolCall | ToolResult | Compaction | RunEnded | CallRefused | VerdictAck | RunReleased
 """Any event."""
+_TYPES: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Event)}

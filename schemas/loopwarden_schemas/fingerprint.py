@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b, sha256
 
 __all__ = ["id_hash", "stored_name", "verdict_id"]
@@ -10,6 +11,7 @@ NAME_BYTES = 128
 """Longer tool names are stored as a prefix and a hash (design: two tables)."""
 
 
+@lru_cache(maxsize=8192)  # a call id comes twice
 def id_hash(identifier: str) -> bytes:
     """Eight bytes that stand for a call id or an event id in tables and evidence.
 

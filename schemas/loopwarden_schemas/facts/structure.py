@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Annotated
 
@@ -53,6 +54,7 @@ class Facts(Struct, kw_only=True, omit_defaults=True, frozen=True):
     missing: bool = False
 
 
+@lru_cache(maxsize=8192)  # a call and its result ask for the same one
 def signature(tool: str, args_fp: str) -> bytes:
     """Signature of a call under the documented rules: eight bytes over tool name and argument fingerprint (rule 2)."""
     return blake2b(f"{tool}:{args_fp[:16]}".encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from loopwarden.detection import run_state
 from loopwarden.detection.notes import Note
-from loopwarden.detection.profile import Judgement, Position
+from loopwarden.detection.profile import Judgement, Position, Profile
 from loopwarden.detection.run_state import Abort, RunState
 from loopwarden_schemas.configuration import AgentSettings
 from loopwarden_schemas.events import (
@@ -32,7 +34,6 @@ __all__ = ["IGNORED_DETECTOR", "Folded", "fold", "is_expired"]
 IGNORED_DETECTOR = "verdict_ignored"
 """A runner goes on after critical verdicts (design: after a verdict)."""
 _NARROW = frozenset(["call", "target"])
-_SEVERITY = {"none": 0, "warning": 1, "critical": 2}
 _FORCE = {"allow": 0, "warn": 1, "block": 2, "abort": 3}
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -70,39 +71,28 @@ def fold(state: RunState | None, event: Event, facts: Facts | None, at: Position
     Returns:
         State, verdicts and notes.
     """
-    verdicts: list[Verdict] = []
     notes: list[Note] = []
-    if state is not None and is_expired(state, at, settings):
+    kind = type(event)
+    if state is not None and at.stream_time and is_expired(state, at, settings):
         notes.append(Note("run_expired", state.agent_id))
         state = None
     known = state is not None
     if state is None:
-        if isinstance(event, RunEnded | VerdictAck | RunReleased):
+        if kind in _NEED_A_RUN:
             # Nothing to end, to acknowledge or to release: such an event must not bring a run to life.
             _note_event(notes, event, event.agent_id or "", False)
-            return Folded(None, verdicts, notes)
+            return Folded(None, [], notes)
         state = run_state.new(settings.profile, at.stream_time or at.time)
     if event.event_id and state.knows_event(id_hash(event.event_id)):
         notes.append(Note("duplicate", state.agent_id))
-        return Folded(state, verdicts, notes)
+        return Folded(state, [], notes)
     _greet(state, event, at, notes)
-    turn = _Turn(state, event, facts, at, settings, verdicts, notes)
-    if isinstance(event, ToolCall):
-        turn.call(event)
-    elif isinstance(event, ToolResult):
-        turn.result(event)
-    elif isinstance(event, Compaction):
-        turn.compaction(event)
-    elif isinstance(event, CallRefused):
-        turn.refused(event)
-    elif isinstance(event, RunStarted):
-        notes.append(Note("run_started", state.agent_id))
-        if known:
-            turn.forecast(None, force=True)
-    elif isinstance(event, RunReleased):
-        turn.released()
-    _note_event(notes, event, state.agent_id, turn.after_compaction)
-    return Folded(None if isinstance(event, RunEnded) else state, verdicts, notes)
+    turn = _Turn(state, event, facts or _NO_FACTS, at, settings, state.rules, notes, known)
+    if (apply := _APPLY.get(kind)) is not None:
+        apply(turn, event)
+    if kind not in _CALLS or event.usage is not None or event.publisher is not None:
+        _note_event(notes, event, state.agent_id, turn.after_compaction)
+    return Folded(None if kind is RunEnded else state, turn.verdicts, notes)
 
 
 def _greet(state: RunState, event: Event, at: Position, notes: list[Note]) -> None:
@@ -125,33 +115,26 @@ def _note_event(notes: list[Note], event: Event, agent: str, after_compaction: b
         notes.append(Note("ack", agent, label=event.result, value=event.after_ms or 0))
     elif isinstance(event, RunReleased):
         notes.append(Note("run_released", agent))
+    elif isinstance(event, RunStarted):
+        notes.append(Note("run_started", agent))
     if event.usage is not None:
         notes.append(Note("usage", agent, detail=event.usage, after_compaction=after_compaction))
     if event.publisher is not None:
         notes.append(Note("publisher", agent, detail=event.publisher))
 
 
-class _Turn:
+class _Turn(Struct):
     """One event's way through its run."""
 
-    def __init__(
-        self,
-        state: RunState,
-        event: Event,
-        facts: Facts | None,
-        at: Position,
-        settings: AgentSettings,
-        verdicts: list[Verdict],
-        notes: list[Note],
-    ) -> None:
-        self.state = state
-        self.event = event
-        self.facts = facts or Facts()
-        self.at = at
-        self.settings = settings
-        self.verdicts = verdicts
-        self.notes = notes
-        self.rules = state.rules
+    state: RunState
+    event: Event
+    facts: Facts
+    at: Position
+    settings: AgentSettings
+    rules: Profile
+    notes: list[Note]
+    known: bool
+    verdicts: list[Verdict] = []
 
     @property
     def after_compaction(self) -> bool:
@@ -165,26 +148,27 @@ class _Turn:
             state.since_compaction += 1
         # The runner drops these entries when it publishes a call (design: verdicts ahead of the call).
         state.standing = state.wide
-        self.notes.append(Note("call", state.agent_id, event.tool, after_compaction=self.after_compaction))
-        self._emit(judgements)
+        self.notes.append(Note("call", state.agent_id, event.tool, "", 0, self.after_compaction))
+        if judgements:
+            self._emit(judgements)
         if event.want_verdict and not any(judgement.emit for judgement in judgements):
             self._answer(event, judgements)
 
     def refused(self, event: CallRefused) -> None:
         judgements = self.rules.on_refused(self.state.body, event, self.facts, self.at, self.settings)
-        self.notes.append(Note("refused", self.state.agent_id, event.tool, after_compaction=self.after_compaction))
+        self.notes.append(Note("refused", self.state.agent_id, event.tool, "", 0, self.after_compaction))
         self._emit(judgements)
         self.forecast(event)
 
     def result(self, event: ToolResult) -> None:
         state = self.state
         view = self.rules.on_result(state.body, event, self.facts, self.at, self.settings)
-        after = self.after_compaction
         if view.barren:
-            self.notes.append(Note("barren", state.agent_id, event.tool, after_compaction=after))
-        self._emit(view.judgements)
+            self.notes.append(Note("barren", state.agent_id, event.tool, "", 0, self.after_compaction))
+        if view.judgements:
+            self._emit(view.judgements)
         if view.went_on:
-            self.notes.append(Note("went_on", state.agent_id, event.tool, after_compaction=after))
+            self.notes.append(Note("went_on", state.agent_id, event.tool, "", 0, self.after_compaction))
             self._went_on(event)
         self.forecast(event)
 
@@ -193,7 +177,11 @@ class _Turn:
         self._emit(self.rules.on_compaction(self.state.body, event, self.at, self.settings))
         self.forecast(None)
 
-    def released(self) -> None:
+    def started(self, event: RunStarted) -> None:
+        if self.known:
+            self.forecast(None, force=True)
+
+    def released(self, event: RunReleased) -> None:
         state = self.state
         state.body = self.rules.new()
         state.abort = None
@@ -356,6 +344,19 @@ class _Turn:
             after_compaction=self.after_compaction,
             **rest,  # type: ignore[arg-type]
         )
+
+
+_NO_FACTS = Facts()
+_NEED_A_RUN = frozenset([RunEnded, VerdictAck, RunReleased])
+_CALLS = frozenset([ToolCall, ToolResult, CallRefused])
+_APPLY: dict[type[Event], Callable[[_Turn, Any], None]] = {
+    ToolCall: _Turn.call,
+    ToolResult: _Turn.result,
+    CallRefused: _Turn.refused,
+    Compaction: _Turn.compaction,
+    RunStarted: _Turn.started,
+    RunReleased: _Turn.released,
+}
 
 
 def _digest(entries: list[StandingEntry]) -> bytes:

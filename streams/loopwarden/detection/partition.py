@@ -23,6 +23,8 @@ from loopwarden_schemas.verdicts import Verdict
 
 __all__ = ["Batch", "DeadLetter", "Record", "Rows", "fold_batch"]
 
+_WITH_FACTS = (ToolCall, ToolResult, CallRefused)
+
 
 class Record(Protocol):
     """A record as the broker hands it out."""
@@ -160,7 +162,7 @@ def fold_batch(
         stream_time = max(stream_time, broker_time)
         try:
             event = _take(record)
-            facts = reduce_event(event) if isinstance(event, ToolCall | ToolResult | CallRefused) else None
+            facts = reduce_event(event) if isinstance(event, _WITH_FACTS) else None
         except WireError as error:
             unknown = isinstance(error, UnknownEventType)
             dead_letters.append(DeadLetter(record, error.field, error.reason, error.value, unknown))

@@ -132,18 +132,22 @@ class DocumentedProfile:
         A warning that the de-duplication would hold back is left out.
         """
         history = body.history
+        last = len(history.signatures) - 1
+        other = history.other_leg() if last > 0 else None
         candidates: list[tuple[str, bytes, bool]] = []
         if event is not None and facts is not None and facts.args_fp is not None:
-            candidates.append((stored_name(event.tool), signature(event.tool, facts.args_fp), facts.poll))
-        if (last := len(history) - 1) >= 0:
-            newest = (history.tool_at(last), history.signatures[last], history.poll_at(last))
-            if newest not in candidates:
-                candidates.append(newest)
-            other = history.other_leg()
-            if other is not None and len(history) > 2:
-                candidates.append((history.tool_at(other), history.signatures[other], history.poll_at(other)))
-        entries = {}
+            sig = signature(event.tool, facts.args_fp)
+            if self._cannot_fire(history, sig, other, settings):
+                return []
+            candidates.append((stored_name(event.tool), sig, facts.poll))
+        if last >= 0:
+            candidates.append((history.tool_at(last), history.signatures[last], history.poll_at(last)))
+        if other is not None:
+            candidates.append((history.tool_at(other), history.signatures[other], history.poll_at(other)))
+        entries: dict[bytes, StandingEntry] = {}
         for tool, sig, poll in candidates:
+            if sig in entries:
+                continue
             finding = detect(history, tool, sig, poll, settings.documented)
             if finding is None or not body.would_let_through(finding):
                 continue
@@ -157,6 +161,21 @@ class DocumentedProfile:
                 count=finding.count,
             )
         return list(entries.values())
+
+    @staticmethod
+    def _cannot_fire(history: History, sig: bytes, other: int | None, settings: AgentSettings) -> bool:
+        """Whether no rule can fire for the call or the other leg: the way of nearly every result."""
+        signatures = history.signatures
+        if not settings.documented.enabled:
+            return True
+        floor = max(1, (settings.documented.warning - 1) // 2)
+        return (
+            bool(signatures)
+            and signatures[-1] == sig
+            and not history.missing[-1]
+            and signatures.count(sig) < floor
+            and (other is None or signatures.count(signatures[other]) < floor)
+        )
 
     def _observe(self, body: Body, tool: str, sig: bytes, outcome: bytes, settings: AgentSettings) -> list[Judgement]:
         armed = body.guard
