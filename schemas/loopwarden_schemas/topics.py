@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["TopicSpec", "Topics"]
+__all__ = [
+    "BARRIER_KEY",
+    "CHANGELOG_BYTES",
+    "DEAD_LETTER_MARGIN",
+    "EVENT_BYTES",
+    "RESERVED",
+    "VERDICT_BYTES",
+    "TopicSpec",
+    "Topics",
+]
 
 _DAY_MS = 86_400_000
 _MIB = 1_048_576
@@ -16,6 +25,12 @@ EVENT_BYTES = 1 * _MIB
 """Largest event, in bytes of the record batch."""
 DEAD_LETTER_MARGIN = 64 * 1024
 """Dead letters carry the original bytes, its headers and the reason."""
+VERDICT_BYTES = 1 * _MIB
+"""Largest record batch of verdicts, in bytes."""
+RESERVED = b"\0"
+"""Keys that begin with NUL are the worker's own, in every topic: no run's. Readers of verdicts and rows skip them."""
+BARRIER_KEY = RESERVED + b"barrier"
+"""Record from which on the broker refuses a writer that lost the partition."""
 CHANGELOG_BYTES = 8 * _MIB
 """One batch's rows go out as one record batch, which the broker appends whole or not at all."""
 
@@ -107,7 +122,11 @@ class Topics:
             self._spec(
                 self.verdicts,
                 "Verdicts and forecasts. Written by workers only, followed by runners. Kept 7 days.",
-                {"cleanup.policy": "delete", "retention.ms": str(7 * _DAY_MS)},
+                {
+                    "cleanup.policy": "delete",
+                    "retention.ms": str(7 * _DAY_MS),
+                    "max.message.bytes": str(VERDICT_BYTES),
+                },
             ),
             self._spec(
                 self.dead_letters,
@@ -121,7 +140,11 @@ class Topics:
             self._spec(
                 self.shadow_verdicts,
                 "Verdicts of shadow judges. Written by workers, read by people. Kept 7 days.",
-                {"cleanup.policy": "delete", "retention.ms": str(7 * _DAY_MS)},
+                {
+                    "cleanup.policy": "delete",
+                    "retention.ms": str(7 * _DAY_MS),
+                    "max.message.bytes": str(VERDICT_BYTES),
+                },
             ),
             self._spec(self.history_ring, "Changelog of table history-ring.", changelog),
             self._spec(self.post_compaction_window, "Changelog of table post-compaction-window.", changelog),

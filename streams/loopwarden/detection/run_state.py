@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from loopwarden.detection.profile import Profile
 from loopwarden.detection.profiles import PROFILES
 
-__all__ = ["ROW_VERSION", "Abort", "RowVersionError", "RunState", "decode", "encode", "new"]
+__all__ = ["ROW_VERSION", "Abort", "RowVersionError", "RunState", "decode", "encode", "new", "peek"]
 
 ROW_VERSION = 1
 EVENT_IDS = 64
@@ -158,6 +158,12 @@ def decode(row: bytes, window: bytes | None) -> RunState:
         got.abort,
         got.started,
     )
+
+
+def peek(row: bytes) -> tuple[str, int]:
+    """Agent and last time of a row of history-ring, without reading its body."""
+    got = _decoder.decode(row)
+    return got.agent_id, got.last_time
 
 
 def encode(state: RunState) -> tuple[bytes, bytes | None]:
