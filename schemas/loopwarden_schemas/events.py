@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from loopwarden_schemas.facts.structure import Facts
 
 __all__ = [
+    "EVENT_TYPES",
     "AckResult",
     "CallRefused",
     "Compaction",
@@ -228,3 +229,5 @@ class RunReleased(EventBase, kw_only=True, omit_defaults=True, tag="run_released
 Event = RunStarted | ToolCall | ToolResult | Compaction | RunEnded | CallRefused | VerdictAck | RunReleased
 """Any event."""
 _TYPES: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Event)}
+EVENT_TYPES: tuple[str, ...] = tuple(_TYPES.values())
+"""Their types as they stand on the wire."""

@@ -16,6 +16,7 @@ NoteKind = Literal[
     "run_released",
     "barren",
     "went_on",
+    "halted",
     "refused",
     "ack",
     "usage",

@@ -78,6 +78,7 @@ class Batch(NamedTuple):
         next_offset: Offset after the last record seen.
         broker_time: Broker time of the last record, epoch milliseconds.
         stream_time: Running maximum of the broker times, epoch milliseconds.
+        verdict_times: For each of ``verdicts``, broker time of its cause, epoch milliseconds.
     """
 
     verdicts: list[tuple[bytes, Verdict]]
@@ -90,6 +91,7 @@ class Batch(NamedTuple):
     next_offset: int
     broker_time: int
     stream_time: int
+    verdict_times: list[int]
 
     def encoded_verdicts(self) -> list[tuple[bytes, bytes]]:
         """Key and wire form of each verdict."""
@@ -151,6 +153,7 @@ def fold_batch(
     runs: dict[bytes, _Run] = {}
     verdicts: list[tuple[bytes, Verdict]] = []
     dead_letters: list[DeadLetter] = []
+    verdict_times: list[int] = []
     notes: list[Note] = []
     events: dict[str, int] = {}
     next_offset, broker_time = watermark + 1, 0
@@ -188,6 +191,7 @@ def fold_batch(
         if folded.verdicts:
             message_key = record.key or key
             verdicts += [(message_key, verdict) for verdict in folded.verdicts]
+            verdict_times += [broker_time] * len(folded.verdicts)
         notes += folded.notes
     history: dict[bytes, bytes | None] = {}
     window: dict[bytes, bytes | None] = {}
@@ -202,7 +206,17 @@ def fold_batch(
             window[key] = guard
             window_offsets[key] = run.applied[-1].at.offset
     return Batch(
-        verdicts, dead_letters, history, window, window_offsets, notes, events, next_offset, broker_time, stream_time
+        verdicts,
+        dead_letters,
+        history,
+        window,
+        window_offsets,
+        notes,
+        events,
+        next_offset,
+        broker_time,
+        stream_time,
+        verdict_times,
     )
 
 

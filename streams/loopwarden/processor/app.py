@@ -19,6 +19,7 @@ from loopwarden.processor.preflight import fit
 from loopwarden.processor.settings import WorkerSettings
 from loopwarden.processor.tables import ChangelogTable, ChunkTableManager
 from loopwarden.processor.transport import ChunkSchema, ChunkTransport
+from loopwarden_schemas.configuration import Configuration
 
 __all__ = ["LoopWardenApp", "create_app"]
 
@@ -81,6 +82,11 @@ class LoopWardenApp(faust.App):  # type: ignore[misc]
         """Commits what is finished and disconnects."""
         await super().on_stop()
         await self.partitions.stop()
+
+    def reconfigure(self, configuration: Configuration) -> None:
+        """Takes a changed configuration."""
+        self.partitions.reconfigure(configuration)
+        self.observer.reconfigured(configuration)
 
     def fail(self, error: BaseException) -> None:
         """Stops the worker: what went wrong must not be skipped. Whoever starts it again goes on where it stood."""

@@ -119,6 +119,8 @@ class BatchProcessor:
         self._observer.batch_finished(
             partition.number, batch, fold_seconds=fold_seconds, now_ms=int(time.time() * 1000)
         )
+        if swept := sum(key not in batch.history for key in expired):
+            self._observer.runs_expired(partition.number, swept)
         self._observer.live_runs(partition.number, rows.runs)
         self._observer.armed_guards(partition.number, rows.armed)
 

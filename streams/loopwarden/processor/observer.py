@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from loopwarden.detection.partition import Batch
+from loopwarden_schemas.configuration import Configuration
 
 __all__ = ["Observer", "Silent"]
 
@@ -31,6 +32,9 @@ class Observer(Protocol):
     def armed_guards(self, partition: int, number: int) -> None:
         """Rows of a partition in post-compaction-window."""
 
+    def runs_expired(self, partition: int, number: int) -> None:
+        """Runs of a partition that the sweep found idle for too long."""
+
     def lag(self, partition: int, records: int) -> None:
         """Records of a partition that are in the log and not yet handed to the fold."""
 
@@ -45,6 +49,9 @@ class Observer(Protocol):
 
     def partition_lost(self, partition: int) -> None:
         """A partition went to another worker: its gauges are not ours any more."""
+
+    def reconfigured(self, configuration: Configuration) -> None:
+        """A changed configuration was taken."""
 
 
 class Silent:
@@ -62,6 +69,9 @@ class Silent:
     def armed_guards(self, partition: int, number: int) -> None:
         """Nothing."""
 
+    def runs_expired(self, partition: int, number: int) -> None:
+        """Nothing."""
+
     def lag(self, partition: int, records: int) -> None:
         """Nothing."""
 
@@ -75,4 +85,7 @@ class Silent:
         """Nothing."""
 
     def partition_lost(self, partition: int) -> None:
+        """Nothing."""
+
+    def reconfigured(self, configuration: Configuration) -> None:
         """Nothing."""

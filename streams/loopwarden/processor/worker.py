@@ -77,7 +77,7 @@ async def _serve(
     stopping: asyncio.Future[Any],
 ) -> int:
     app = create_app(settings, broker, observer)
-    watch = ConfigurationWatch(settings, app.partitions.reconfigure)
+    watch = ConfigurationWatch(settings, app.reconfigure)
     # What stands by now lives as long as the worker: the collector need not look at it again.
     gc.collect()
     gc.freeze()
