@@ -72,7 +72,12 @@ def recorded_events(runs: int | None = None) -> list[dict[str, Any]]:
 def records(events: Iterable[dict[str, Any]], *, offset: int = 0, start_ms: int = START_MS) -> list[Record]:
     """Events as records, one millisecond apart."""
     return [
-        Record(number, start_ms + number, event["run_id"].encode(), json.dumps(event).encode())
+        Record(
+            number,
+            start_ms + number,
+            (event.get("root_run_id") or event["run_id"]).encode(),
+            json.dumps(event).encode(),
+        )
         for number, event in enumerate(events, offset)
     ]
 

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from loopwarden.detection.profile import Profile
 from loopwarden.detection.profiles import PROFILES
 
-__all__ = ["ROW_VERSION", "Abort", "RowVersionError", "RunState", "decode", "encode", "new", "peek"]
+__all__ = ["ROW_VERSION", "Abort", "RowVersionError", "RunState", "decode", "encode", "new", "peek", "peek_calls"]
 
 ROW_VERSION = 1
 EVENT_IDS = 64
@@ -164,6 +164,11 @@ def peek(row: bytes) -> tuple[str, int]:
     """Agent and last time of a row of history-ring, without reading its body."""
     got = _decoder.decode(row)
     return got.agent_id, got.last_time
+
+
+def peek_calls(row: bytes) -> int:
+    """Number of calls of a row of history-ring, without reading its body."""
+    return _decoder.decode(row).calls
 
 
 def encode(state: RunState) -> tuple[bytes, bytes | None]:

@@ -7,7 +7,7 @@ from typing import Protocol
 from loopwarden.detection.partition import Batch
 from loopwarden_schemas.configuration import Configuration
 
-__all__ = ["Observer", "Silent"]
+__all__ = ["Observer", "Silent", "Tee"]
 
 
 class Observer(Protocol):
@@ -89,3 +89,69 @@ class Silent:
 
     def reconfigured(self, configuration: Configuration) -> None:
         """Nothing."""
+
+
+class Tee:
+    """Passes on to several.
+
+    Args:
+        observers: Who is told, in order.
+    """
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def batch_finished(self, partition: int, batch: Batch, *, fold_seconds: float, now_ms: int) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.batch_finished(partition, batch, fold_seconds=fold_seconds, now_ms=now_ms)
+
+    def changelog_written(self, table: str, size: int, rows: int) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.changelog_written(table, size, rows)
+
+    def live_runs(self, partition: int, number: int) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.live_runs(partition, number)
+
+    def armed_guards(self, partition: int, number: int) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.armed_guards(partition, number)
+
+    def runs_expired(self, partition: int, number: int) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.runs_expired(partition, number)
+
+    def lag(self, partition: int, records: int) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.lag(partition, records)
+
+    def commit(self, partition: int) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.commit(partition)
+
+    def recovered(self, partition: int, rows: int, seconds: float) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.recovered(partition, rows, seconds)
+
+    def rebalanced(self, seconds: float) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.rebalanced(seconds)
+
+    def partition_lost(self, partition: int) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.partition_lost(partition)
+
+    def reconfigured(self, configuration: Configuration) -> None:
+        """Passed on."""
+        for observer in self._observers:
+            observer.reconfigured(configuration)
