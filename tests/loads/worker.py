@@ -96,16 +96,21 @@ class ReadingRoom:
         self.asked.append((run_id, partition))
         if self.failing is not None:
             self.failing()
-        own = [event for event in self._events if event["run_id"] == run_id]
-        if not own:
+        kept = [
+            (event, record)
+            for event, record in zip(self._events, records(self._events), strict=True)
+            if event["run_id"] == run_id
+        ]
+        if not kept:
             return None
+        own = [event for event, _ in kept]
         rows, verdicts = MemoryRows(), []
         ended = own[-1]["type"] == "run_ended"
-        for batch in fold_all(records(own[:-1] if ended else own), self._configuration, rows=rows):
+        for batch in fold_all([record for _, record in kept[: len(kept) - ended]], self._configuration, rows=rows):
             verdicts += [verdict for _, verdict in batch.verdicts]
         deeds = [
-            Deed(1_760_000_000_000 + index, event["type"], event.get("tool") or event.get("outcome") or "")
-            for index, event in enumerate(own)
+            Deed(record.timestamp, event["type"], event.get("tool") or event.get("outcome") or "")
+            for event, record in kept
             if event["type"] in ("call_refused", "verdict_ack", "run_released", "run_ended")
         ]
         key = run_id.encode()

@@ -136,14 +136,14 @@ class _Web:
         for start in range(0, len(runs), _SLICE):
             busiest = view.busiest([*busiest, *runs[start : start + _SLICE]], RUNS_SHOWN)
             await asyncio.sleep(0)
-        verdicts = list(self._inspection.recent_verdicts())[-VERDICTS_SHOWN:]
+        verdicts = [verdict for verdict in self._inspection.recent_verdicts() if verdict.stage == "final"]
         return {
             "workers": 1,
             "live_runs": len(runs),
             "armed": sum(found.window is not None for found in runs),
             "rates": [rate._asdict() for rate in self._inspection.rates()],
             "runs": [view.summary_view(found) for found in busiest],
-            "verdicts": [view.verdict_brief(verdict) for verdict in reversed(verdicts)],
+            "verdicts": [view.verdict_brief(verdict) for verdict in reversed(verdicts[-VERDICTS_SHOWN:])],
         }
 
     # -- one run
@@ -178,7 +178,8 @@ class _Web:
         """Verdicts of a live run: what the topics have, and what came since they were read."""
         known = {} if past is None else {verdict.id: verdict for verdict in past.verdicts}
         known |= {one.id: one for one in self._inspection.recent_verdicts() if one.run_id == run_id}
-        told: dict[str, Any] = {"verdicts": [view.verdict_view(one, self._configuration) for one in known.values()]}
+        in_order = sorted(known.values(), key=lambda one: one.cause.offset)
+        told: dict[str, Any] = {"verdicts": [view.verdict_view(one, self._configuration) for one in in_order]}
         if past is not None:
             told |= {"deeds": [deed._asdict() for deed in past.deeds], "retained": past.complete}
         return told

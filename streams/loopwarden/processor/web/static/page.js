@@ -86,7 +86,7 @@ function showFleet(fleet) {
   const verdicts = fleet.verdicts.map((one) => [
     when(one.ts), make("span", one.level, one.level), one.action, one.detector,
     make("span", "name", one.tool), one.count || "", link(one.run_id), make("span", "name", one.agent_id),
-    one.stage + (one.after_compaction ? ", after compaction" : ""),
+    one.after_compaction ? "yes" : "",
   ]);
   const runs = fleet.runs.map((one) => [
     link(one.run_id), make("span", "name", one.agent_id), one.calls,
@@ -97,7 +97,7 @@ function showFleet(fleet) {
     make("div", "cards", ...cards),
     make("h2", "", "Recent verdicts"),
     verdicts.length
-      ? table([["time (UTC)", "mono"], ["level", ""], ["action", ""], ["rule", ""], ["tool", ""], ["count", "number"], ["run", ""], ["agent", ""], ["stage", "soft"]], verdicts)
+      ? table([["time (UTC)", "mono"], ["level", ""], ["action", ""], ["rule", ""], ["tool", ""], ["count", "number"], ["run", ""], ["agent", ""], ["after compaction", "soft"]], verdicts)
       : make("p", "soft", "None since this worker started."),
     make("h2", "", "Live runs with the most calls"),
     runs.length
@@ -146,7 +146,9 @@ function showRun(runId, run) {
     tell([partial(run)]);
     return;
   }
-  const verdicts = (run.verdicts || []).filter((one) => one.level !== "none" || one.stage === "forecast");
+  const told = run.verdicts || [];
+  const verdicts = told.filter((one) => one.level !== "none" && one.stage === "final");
+  const standing = told.filter((one) => one.stage === "forecast").at(-1)?.standing ?? [];
   const words = { live: "live", ended: "ended", gone: "no longer in the tables" };
   const cards = [card(words[run.state] || run.state, "state"), card(run.calls ?? "–", "calls"), card(run.streak ?? "–", "same outcome in a row")];
   if (run.guard) cards.push(card(run.guard.remaining, "outcomes until the guard disarms"));
@@ -159,6 +161,11 @@ function showRun(runId, run) {
   parts.push(make("h2", "", "Its last calls, oldest first"), run.ring.length ? showRing(run.ring, evidenceOf(verdicts)) : make("p", "soft", "None kept."));
   if (run.ring.length) parts.push(make("p", "soft", "One colour a call (tool and arguments), the code below is its outcome. Outlined: call and outcome repeat. Red: what the newest verdict rests on."));
   parts.push(make("h2", "", "Verdicts"), ...(verdicts.length ? [...verdicts].reverse().map(showVerdict) : [make("p", "soft", "None.")]));
+  if (run.state === "live") {
+    parts.push(make("h2", "", "What the runner was told to do next"), standing.length
+      ? table([["call", "mono"], ["", ""], ["rule", ""], ["why", "name"]], standing.map((one) => [one.scope + " " + one.key, make("span", one.level, one.action), one.detector, one.message]))
+      : make("p", "soft", "Nothing: every call may run."));
+  }
   parts.push(make("h2", "", "What was done"), deeds.length ? table([["time (UTC)", "mono"], ["event", ""], ["", ""], ["verdict", ""]], deeds) : make("p", "soft", "Nothing reported."));
   parts.push(make("h2", "", "Facts"), table([["", "soft"], ["", "name"]], facts.map(([a, b]) => [a, b])));
   main.replaceChildren(...parts);
