@@ -23,6 +23,7 @@ from loopwarden_schemas.events import (
     RunStarted,
     ToolCall,
     ToolResult,
+    Usage,
     VerdictAck,
 )
 from loopwarden_schemas.facts import Facts
@@ -80,18 +81,19 @@ def fold(state: RunState | None, event: Event, facts: Facts | None, at: Position
     if state is None:
         if kind in _NEED_A_RUN:
             # Nothing to end, to acknowledge or to release: such an event must not bring a run to life.
-            _note_event(notes, event, event.agent_id or "", False)
+            _note_event(notes, event, event.agent_id or "", False, False)
             return Folded(None, [], notes)
         state = run_state.new(settings.profile, at.stream_time or at.time)
     if event.event_id and state.knows_event(id_hash(event.event_id)):
         notes.append(Note("duplicate", state.agent_id))
         return Folded(state, [], notes)
     _greet(state, event, at, notes)
+    was_critical = state.critical
     turn = _Turn(state, event, facts or _NO_FACTS, at, settings, state.rules, notes, known)
     if (apply := _APPLY.get(kind)) is not None:
         apply(turn, event)
     if kind not in _CALLS or event.usage is not None or event.publisher is not None:
-        _note_event(notes, event, state.agent_id, turn.after_compaction)
+        _note_event(notes, event, state.agent_id, turn.after_compaction, was_critical)
     return Folded(None if kind is RunEnded else state, turn.verdicts, notes)
 
 
@@ -108,17 +110,18 @@ def _greet(state: RunState, event: Event, at: Position, notes: list[Note]) -> No
         state.seq = event.seq
 
 
-def _note_event(notes: list[Note], event: Event, agent: str, after_compaction: bool) -> None:
+def _note_event(notes: list[Note], event: Event, agent: str, after_compaction: bool, critical: bool) -> None:
     if isinstance(event, RunEnded):
         notes.append(Note("run_ended", agent, label=event.outcome or ""))
     elif isinstance(event, VerdictAck):
-        notes.append(Note("ack", agent, label=event.result, value=event.after_ms or 0))
+        notes.append(Note("ack", agent, label=event.result, value=-1 if event.after_ms is None else event.after_ms))
     elif isinstance(event, RunReleased):
         notes.append(Note("run_released", agent))
     elif isinstance(event, RunStarted):
         notes.append(Note("run_started", agent))
     if event.usage is not None:
-        notes.append(Note("usage", agent, detail=event.usage, after_compaction=after_compaction))
+        label = "critical" if critical else ""
+        notes.append(Note("usage", agent, label=label, after_compaction=after_compaction, detail=event.usage))
     if event.publisher is not None:
         notes.append(Note("publisher", agent, detail=event.publisher))
 
@@ -137,6 +140,11 @@ class _Turn(Struct):
     verdicts: list[Verdict] = []
 
     @property
+    def _now(self) -> int:
+        """The broker's time of the event, epoch milliseconds; the event's own where the broker keeps no time."""
+        return self.at.stream_time or self.at.time
+
+    @property
     def after_compaction(self) -> bool:
         return 0 <= self.state.since_compaction < self.settings.documented.history_size
 
@@ -149,14 +157,24 @@ class _Turn(Struct):
         # The runner drops these entries when it publishes a call (design: verdicts ahead of the call).
         state.standing = state.wide
         self.notes.append(Note("call", state.agent_id, event.tool, "", 0, self.after_compaction))
+        if event.usage is not None:
+            usage, (tokens_in, tokens_out, cost) = event.usage, state.spent or (0, 0, 0)
+            state.spent = (tokens_in + usage.tokens_in, tokens_out + usage.tokens_out, cost + usage.cost)
         if judgements:
             self._emit(judgements)
+            if event.call_id and any(judgement.level == "critical" for judgement in judgements):
+                state.judged.append((id_hash(event.call_id), self._now))
+                del state.judged[: -run_state.JUDGED]
         if event.want_verdict and not any(judgement.emit for judgement in judgements):
             self._answer(event, judgements)
 
     def refused(self, event: CallRefused) -> None:
         judgements = self.rules.on_refused(self.state.body, event, self.facts, self.at, self.settings)
         self.notes.append(Note("refused", self.state.agent_id, event.tool, "", 0, self.after_compaction))
+        self.state.spent = None
+        if not self._halted(event.call_id, event.tool):
+            # It was refused before it was published: this event stands for the call, too.
+            self.notes.append(Note("call", self.state.agent_id, event.tool, "", 0, self.after_compaction))
         self._emit(judgements)
         self.forecast(event)
 
@@ -164,13 +182,30 @@ class _Turn(Struct):
         state = self.state
         view = self.rules.on_result(state.body, event, self.facts, self.at, self.settings)
         if view.barren:
-            self.notes.append(Note("barren", state.agent_id, event.tool, "", 0, self.after_compaction))
+            spent = None if state.spent is None else Usage(**dict(zip(_SPENT, state.spent, strict=True)))
+            self.notes.append(Note("barren", state.agent_id, event.tool, "", 0, self.after_compaction, spent))
+        state.spent = None
+        if state.judged and event.call_id:
+            state.take_judged(id_hash(event.call_id))
         if view.judgements:
             self._emit(view.judgements)
         if view.went_on:
             self.notes.append(Note("went_on", state.agent_id, event.tool, "", 0, self.after_compaction))
             self._went_on(event)
         self.forecast(event)
+
+    def acknowledged(self, event: VerdictAck) -> None:
+        if event.result == "applied":
+            self._halted(event.call_id, "")
+
+    def _halted(self, call_id: str | None, tool: str) -> bool:
+        """Takes note of how long a call judged critical took to come to its end, if it was one."""
+        state = self.state
+        judged = state.take_judged(id_hash(call_id)) if call_id and state.judged else None
+        if judged is None:
+            return False
+        self.notes.append(Note("halted", state.agent_id, tool, "", max(0, self._now - judged), self.after_compaction))
+        return True
 
     def compaction(self, event: Compaction) -> None:
         self.state.since_compaction = 0
@@ -186,6 +221,8 @@ class _Turn(Struct):
         state.body = self.rules.new()
         state.abort = None
         state.ignored = 0
+        state.critical = False
+        state.judged.clear()
         self.forecast(None, force=True)
 
     def forecast(self, event: ToolResult | CallRefused | None, *, force: bool = False) -> None:
@@ -253,6 +290,8 @@ class _Turn(Struct):
                     evidence=judgement.evidence,
                 )
             )
+            if judgement.level == "critical":
+                self.state.critical = True
             if judgement.action == "abort":
                 self._abort(judgement)
 
@@ -347,6 +386,7 @@ class _Turn(Struct):
 
 
 _NO_FACTS = Facts()
+_SPENT = ("tokens_in", "tokens_out", "cost")
 _NEED_A_RUN = frozenset([RunEnded, VerdictAck, RunReleased])
 _CALLS = frozenset([ToolCall, ToolResult, CallRefused])
 _APPLY: dict[type[Event], Callable[[_Turn, Any], None]] = {
@@ -356,6 +396,7 @@ _APPLY: dict[type[Event], Callable[[_Turn, Any], None]] = {
     Compaction: _Turn.compaction,
     RunStarted: _Turn.started,
     RunReleased: _Turn.released,
+    VerdictAck: _Turn.acknowledged,
 }
 
 

@@ -31,10 +31,12 @@ class Note(NamedTuple):
         kind: What.
         agent_id: Of which agent, empty where unknown.
         tool: Of which tool, empty where none.
-        label: A word from a short list: outcome of a run, result of an ack.
-        value: How much: missing sequence numbers, micro-units, milliseconds.
+        label: A word from a short list: outcome of a run, result of an ack, ``critical`` for what a run uses after its
+            first critical verdict.
+        value: How much: missing sequence numbers; milliseconds, -1 where nobody says.
         after_compaction: Fewer than ``historySize`` calls ago the context was compacted.
-        detail: The event's ``usage`` or ``publisher`` struct, where that is what was noticed.
+        detail: The event's ``usage`` or ``publisher`` struct, where that is what was noticed; for a barren call, the
+            usage that it cost. A model response's usage goes to the first of its results.
     """
 
     kind: NoteKind

@@ -18,6 +18,8 @@ __all__ = ["ROW_VERSION", "Abort", "RowVersionError", "RunState", "decode", "enc
 
 ROW_VERSION = 1
 EVENT_IDS = 64
+JUDGED = 16
+"""Calls judged critical whose end is still to come, at most; the oldest goes first."""
 _ID_BYTES = 8
 
 
@@ -61,6 +63,9 @@ class RunState(Struct):
         wide: Hash of its entries that outlast the next call.
         abort: The abort that ended the run.
         started: Stream time of the first event, epoch milliseconds.
+        critical: It had a critical verdict, since the last release.
+        spent: What calls report to have used (tokens read, written, cost) whose result is still to come.
+        judged: Calls judged critical that neither ran nor were refused yet: hash of the call id, and when.
     """
 
     profile: str
@@ -77,6 +82,9 @@ class RunState(Struct):
     wide: bytes = b""
     abort: Abort | None = None
     started: int = 0
+    critical: bool = False
+    spent: tuple[int, int, int] | None = None
+    judged: list[tuple[bytes, int]] = []
 
     @property
     def rules(self) -> Profile:
@@ -93,6 +101,14 @@ class RunState(Struct):
             place = ids.find(event_id, place + 1)
         self.event_ids = (ids + event_id)[-EVENT_IDS * _ID_BYTES :]
         return False
+
+    def take_judged(self, call: bytes) -> int | None:
+        """When a call was judged critical, which is then forgotten; None if it was not."""
+        for index, (judged, time) in enumerate(self.judged):
+            if judged == call:
+                del self.judged[index]
+                return time
+        return None
 
 
 class _Row(Struct, array_like=True):
@@ -111,6 +127,9 @@ class _Row(Struct, array_like=True):
     wide: bytes
     abort: Abort | None
     started: int = 0
+    critical: bool = False
+    spent: tuple[int, int, int] | None = None
+    judged: list[tuple[bytes, int]] = []
 
 
 _decoder = msgspec.msgpack.Decoder(_Row)
@@ -157,6 +176,9 @@ def decode(row: bytes, window: bytes | None) -> RunState:
         got.wide,
         got.abort,
         got.started,
+        got.critical,
+        got.spent,
+        got.judged,
     )
 
 
@@ -190,5 +212,8 @@ def encode(state: RunState) -> tuple[bytes, bytes | None]:
         state.wide,
         state.abort,
         state.started,
+        state.critical,
+        state.spent,
+        state.judged,
     )
     return _encoder.encode(row), window

@@ -37,6 +37,7 @@ __all__ = ["Metrics"]
 
 _BOOLEAN = ("false", "true")
 _RESULTS = ("applied", "ignored", "late", "unsupported")
+_VALUED = frozenset(["ack", "halted", "seq_gap"])
 _TABLES = ("history-ring", "post-compaction-window")
 
 
@@ -194,7 +195,7 @@ class Metrics:
     def _count_notes(self, notes: list[Note]) -> None:
         plain: dict[tuple[str, str, str, str, bool], int] = {}
         for kind, agent, tool, label, value, after, detail in notes:
-            if detail is not None or value:
+            if detail is not None or kind in _VALUED:
                 self._count_valued(kind, agent, label, value, detail)
             key = (kind, agent, tool, label, after)
             plain[key] = plain.get(key, 0) + 1
@@ -242,7 +243,7 @@ class Metrics:
             self._runner_dropped.inc(detail.dropped)
             self._runner_queue.observe(detail.queue_high)
             self._runner_publish.observe(detail.publish_ms / 1000)
-        elif kind == "ack":
+        elif kind == "ack" and value >= 0:
             self._ack_seconds.observe(value / 1000)
         elif kind == "halted":
             self._halt_seconds.observe(value / 1000)

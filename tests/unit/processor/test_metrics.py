@@ -139,6 +139,38 @@ def test_what_runners_report() -> None:
     assert by(seen["loopwarden_runs_ended_total"], "outcome") == {"none": 1}
 
 
+def test_what_loops_cost_and_how_long_they_take_to_stop() -> None:
+    base: dict[str, Any] = {"run_id": "r", "agent_id": "a", "tool": "t"}
+    events: list[dict[str, Any]] = []
+    for index in range(4):
+        call = {**base, "call_id": f"c{index}", "args": {}}
+        events.append({**call, "type": "tool_call", "usage": {"tokens_in": 10 + index, "cost": 100 + index}})
+        events.append({**call, "type": "tool_result", "result": "same"})
+    refused = {**base, "call_id": "c4", "args": {}}
+    events += [
+        {**refused, "type": "tool_call", "usage": {"tokens_in": 50, "cost": 7}},
+        {**refused, "type": "call_refused"},
+        {**base, "type": "tool_call", "call_id": "other", "args": {"other": 1}, "usage": {"tokens_in": 9}},
+        {**base, "type": "tool_result", "call_id": "other", "args": {"other": 1}, "result": "news"},
+        {**base, "type": "call_refused", "args": {}},
+        {**base, "type": "verdict_ack", "verdict_id": "v", "result": "applied", "after_ms": 0},
+        {**base, "type": "verdict_ack", "verdict_id": "v", "result": "applied"},
+    ]
+    block = {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}
+    metrics, _ = count(events, Configuration.from_block(block, mode="observe"))
+    seen = scrape(metrics)
+    assert by(seen["loopwarden_agent_barren_tokens_total"], "direction") == {"in": 11 + 12 + 13}, "all but the first"
+    assert by(seen["loopwarden_agent_barren_cost_micros_total"], "agent") == {"a": 101 + 102 + 103}
+    # The fourth call is judged critical, so what came after it counts.
+    assert by(seen["loopwarden_agent_after_critical_cost_micros_total"], "agent") == {"a": 7}
+    assert by(seen["loopwarden_agent_after_critical_tokens_total"], "direction") == {"in": 59}
+    assert seen["loopwarden_halt_seconds_count"][()] == 1
+    assert seen["loopwarden_halt_seconds_sum"][()] == 0.001, "records are a millisecond apart"
+    assert seen["loopwarden_ack_seconds_count"][()] == 1, "the one that says how long"
+    calls = sum(event["type"] == "tool_call" for event in events)
+    assert by(seen["loopwarden_agent_calls_total"], "agent") == {"a": calls + 1}, "one refusal had no call before it"
+
+
 def test_first_agents_and_tools_keep_their_label() -> None:
     document = {"loopwarden": {"agents": {"configured": {"mode": "observe"}}, "tools": {"later": {"kind": "read"}}}}
     base = {"type": "tool_call", "args": {}}
