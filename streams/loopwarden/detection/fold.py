@@ -190,7 +190,7 @@ class _Turn(Struct):
         if view.judgements:
             self._emit(view.judgements)
         if view.went_on:
-            self.notes.append(Note("went_on", state.agent_id, event.tool, "", 0, self.after_compaction))
+            self.notes.append(Note("went_on", state.agent_id, event.tool, self.settings.mode, 0, self.after_compaction))
             self._went_on(event)
         self.forecast(event)
 

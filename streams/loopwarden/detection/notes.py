@@ -31,8 +31,8 @@ class Note(NamedTuple):
         kind: What.
         agent_id: Of which agent, empty where unknown.
         tool: Of which tool, empty where none.
-        label: A word from a short list: outcome of a run, result of an ack, ``critical`` for what a run uses after its
-            first critical verdict.
+        label: A word from a short list: outcome of a run, result of an ack, mode of a call that went on, ``critical``
+            for what a run uses after its first critical verdict.
         value: How much: missing sequence numbers; milliseconds, -1 where nobody says.
         after_compaction: Fewer than ``historySize`` calls ago the context was compacted.
         detail: The event's ``usage`` or ``publisher`` struct, where that is what was noticed; for a barren call, the

@@ -132,8 +132,8 @@ WENT_ON = Definition(
     "loopwarden_agent_calls_after_verdict_total",
     "counter",
     "calls",
-    "Calls that ran although they had been judged critical.",
-    ("agent",),
+    "Calls that ran although they had been judged critical; in mode observe nobody was to stop them.",
+    ("agent", "mode"),
 )
 ACKS = Definition(
     "loopwarden_acks_total", "counter", "acks", "What runners say they did with a verdict that a call met.", ("result",)

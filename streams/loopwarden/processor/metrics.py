@@ -213,7 +213,7 @@ class Metrics:
                 per_agent[self._agent_refused, agent] += number
                 per_tool[self._tool_refused, tool] += number
             elif what == "went_on":
-                per_agent[self._went_on, agent] += number
+                self._went_on.labels(self._agent(agent), label).inc(number)
             elif what == "run_ended":
                 outcome = (label if label in OUTCOMES else OTHER) if label else NONE
                 self._runs_ended.labels(outcome).inc(number)
@@ -332,12 +332,13 @@ class Metrics:
             self._agent_calls,
             self._agent_barren,
             self._agent_refused,
-            self._went_on,
             self._cost,
             self._barren_cost,
             self._critical_cost,
         ):
             counter.labels(name)
+        for mode in ("enforce", "observe"):
+            self._went_on.labels(name, mode)
         for counter in (self._tokens, self._barren_tokens, self._critical_tokens):
             counter.labels(name, "in")
             counter.labels(name, "out")
