@@ -1,0 +1,1 @@
+"""Grafana dashboards as code. Not part of the distribution: run from the repository."""
