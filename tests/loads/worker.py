@@ -11,7 +11,7 @@ from loopwarden.processor.metrics import Metrics
 from loopwarden.processor.web import Activity, Deed, FoundRun, PastRun, Rate
 from loopwarden_schemas.configuration import Configuration
 from loopwarden_schemas.verdicts import Verdict
-from tests.loads.records import MemoryRows, fold_all, records
+from tests.loads.records import MemoryRows, Record, fold_all, records
 
 
 @dataclass
@@ -31,12 +31,17 @@ class FoldedWorker:
 
     def feed(self, events: Sequence[dict[str, Any]], *, now_ms: int | None = None, size: int = 500) -> None:
         """Folds events, from this worker's first offset on, and counts them."""
-        what = records(events)
+        self.fold(records(events), now_ms=now_ms, size=size)
+
+    def fold(
+        self, what: Sequence[Record], *, now_ms: int | None = None, size: int = 500, fold_seconds: float = 0.002
+    ) -> None:
+        """Folds records and counts them."""
         for batch in fold_all(what, self.configuration, size=size, rows=self.rows):
             self.batches.append(batch)
             for observer in (self.metrics, self.activity):
                 observer.batch_finished(
-                    self.partition, batch, fold_seconds=0.002, now_ms=now_ms or batch.broker_time + 5
+                    self.partition, batch, fold_seconds=fold_seconds, now_ms=now_ms or batch.broker_time + 5
                 )
         self.metrics.live_runs(self.partition, len(self.rows.ring))
         self.metrics.armed_guards(self.partition, len(self.rows.armed))

@@ -1,0 +1,1 @@
+"""Dashboards, rules and metrics with a real Prometheus."""
