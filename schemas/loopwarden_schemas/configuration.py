@@ -21,6 +21,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from pydantic.alias_generators import to_camel
 
 from loopwarden_schemas.errors import ConfigurationError, clip
+from loopwarden_schemas.field_types import Natural, Positive, not_null
+from loopwarden_schemas.progress_settings import ProgressParameters, ProgressSettings
 
 __all__ = [
     "AgentSettings",
@@ -41,50 +43,31 @@ HISTORY_LIMIT = 1_000
 """Effective size of the ring at most, whatever ``historySize`` says (design: two tables)."""
 
 
-def _integral(value: object) -> object:
-    """JSON has one kind of number: 10.0 is an integer, true is not."""
-    if isinstance(value, bool):
-        raise ValueError("Input should be an integer")
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
-
-
-def _not_null(value: object) -> object:
-    if value is None:
-        raise ValueError("Input should not be null; leave the key out instead")
-    return value
-
-
-_Positive = Annotated[int, BeforeValidator(_integral), Field(ge=1, strict=True)]
-_Natural = Annotated[int, BeforeValidator(_integral), Field(ge=0, strict=True)]
-
-
 class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=False)
 
 
 class _Detectors(_Closed):
-    generic_repeat: Annotated[StrictBool | None, BeforeValidator(_not_null)] = None
-    known_poll_no_progress: Annotated[StrictBool | None, BeforeValidator(_not_null)] = None
-    ping_pong: Annotated[StrictBool | None, BeforeValidator(_not_null)] = None
+    generic_repeat: Annotated[StrictBool | None, BeforeValidator(not_null)] = None
+    known_poll_no_progress: Annotated[StrictBool | None, BeforeValidator(not_null)] = None
+    ping_pong: Annotated[StrictBool | None, BeforeValidator(not_null)] = None
 
 
 class _Guard(_Closed):
-    window_size: Annotated[_Positive | None, BeforeValidator(_not_null)] = None
+    window_size: Annotated[Positive | None, BeforeValidator(not_null)] = None
 
 
 class LoopDetection(_Closed):
     """One documented block, as written: an absent field is None (rule 1)."""
 
-    enabled: Annotated[StrictBool | None, BeforeValidator(_not_null)] = None
-    history_size: Annotated[_Positive | None, BeforeValidator(_not_null)] = None
-    warning_threshold: Annotated[_Positive | None, BeforeValidator(_not_null)] = None
-    critical_threshold: Annotated[_Positive | None, BeforeValidator(_not_null)] = None
-    unknown_tool_threshold: Annotated[_Positive | None, BeforeValidator(_not_null)] = None
-    global_circuit_breaker_threshold: Annotated[_Positive | None, BeforeValidator(_not_null)] = None
-    detectors: Annotated[_Detectors | None, BeforeValidator(_not_null)] = None
-    post_compaction_guard: Annotated[_Guard | None, BeforeValidator(_not_null)] = None
+    enabled: Annotated[StrictBool | None, BeforeValidator(not_null)] = None
+    history_size: Annotated[Positive | None, BeforeValidator(not_null)] = None
+    warning_threshold: Annotated[Positive | None, BeforeValidator(not_null)] = None
+    critical_threshold: Annotated[Positive | None, BeforeValidator(not_null)] = None
+    unknown_tool_threshold: Annotated[Positive | None, BeforeValidator(not_null)] = None
+    global_circuit_breaker_threshold: Annotated[Positive | None, BeforeValidator(not_null)] = None
+    detectors: Annotated[_Detectors | None, BeforeValidator(not_null)] = None
+    post_compaction_guard: Annotated[_Guard | None, BeforeValidator(not_null)] = None
 
 
 class ToolOverride(_Closed):
@@ -97,9 +80,9 @@ class ToolOverride(_Closed):
 class _Ours(_Closed):
     profile: ProfileName | None = None
     mode: ModeName | None = None
-    ignored_after: _Natural | None = None
-    idle_timeout_seconds: _Natural | None = None
-    progress: dict[StrictStr, int | float] | None = None
+    ignored_after: Natural | None = None
+    idle_timeout_seconds: Natural | None = None
+    progress: ProgressParameters | None = None
     tools: dict[StrictStr, ToolOverride] | None = None
 
 
@@ -168,7 +151,7 @@ class AgentSettings:
         profile: Which profile judges a new run.
         mode: ``enforce`` or ``observe``.
         documented: Settings of the documented profile.
-        progress: Parameters of profile ``progress`` that differ from their defaults.
+        progress: Parameters of profile ``progress``.
         tools: Per-tool overrides of kind and wait.
         ignored_after: Results of calls judged critical before the run is stopped as ignoring verdicts; 0 is off.
         idle_timeout_ms: Stream time without an event after which a run is over; 0 is never.
@@ -178,7 +161,7 @@ class AgentSettings:
     profile: ProfileName = "documented"
     mode: ModeName = "enforce"
     documented: DocumentedSettings = field(default_factory=DocumentedSettings)
-    progress: tuple[tuple[str, float], ...] = ()
+    progress: ProgressSettings = field(default_factory=ProgressSettings)
     tools: tuple[tuple[str, str | None, bool | None], ...] = ()
     ignored_after: int = 3
     idle_timeout_ms: int = 6 * 3_600_000
@@ -248,6 +231,7 @@ class Configuration:
         self._global, self._agents = _documented_blocks(document, source, problems)
         ours = document.get("loopwarden", {})
         self._ours = _check(_OursTop, ours, "loopwarden", source, problems) or _OursTop()
+        problems += _disordered(self._ours, source)
         if problems:
             raise ConfigurationError(problems)
         self.source = source
@@ -286,7 +270,8 @@ class Configuration:
     @property
     def is_off(self) -> bool:
         """Whether the detectors are off for every agent: the documented default."""
-        return not any(self.settings_for(agent).documented.enabled for agent in [DEFAULT_AGENT, *self.agent_ids])
+        every = [self.settings_for(agent) for agent in [DEFAULT_AGENT, *self.agent_ids]]
+        return not any(settings.documented.enabled or settings.profile == "progress" for settings in every)
 
     def block_for(self, agent_id: str | None) -> LoopDetection | None:
         """The merged documented block of an agent, as written (rule 1)."""
@@ -314,7 +299,6 @@ class Configuration:
         top = self._ours
         default = AgentSettings()
         mode = own.mode or top.mode or default.mode
-        progress = {**(top.progress or {}), **(own.progress or {})}
         tools = {**(top.tools or {}), **(own.tools or {})}
         idle = own.idle_timeout_seconds if own.idle_timeout_seconds is not None else top.idle_timeout_seconds
         ignored = own.ignored_after if own.ignored_after is not None else top.ignored_after
@@ -323,7 +307,7 @@ class Configuration:
             profile=own.profile or top.profile or default.profile,
             mode=mode,
             documented=resolve(self.block_for(name), mode)[0],
-            progress=tuple(sorted(progress.items())),
+            progress=ProgressSettings.of(top.progress, own.progress),
             tools=tuple(sorted((tool, item.kind, item.wait) for tool, item in tools.items())),
             ignored_after=default.ignored_after if ignored is None else ignored,
             idle_timeout_ms=default.idle_timeout_ms if idle is None else idle * 1000,
@@ -344,7 +328,8 @@ class Configuration:
 
     def describe(self, agent_id: str | None = None) -> dict[str, Any]:
         """Effective settings as plain data, for people."""
-        return asdict(self.settings_for(agent_id))
+        settings = self.settings_for(agent_id)
+        return {**asdict(settings), "progress": settings.progress.described()}
 
 
 def _parse(path: Path) -> Any:
@@ -433,6 +418,20 @@ def _check(model: type[_Model], value: object, path: str, source: str, problems:
                 reason = "Input should be an object"
             problems.append(f"{source}: {where}: {reason}, got {clip(item['input'])}")
         return None
+
+
+def _disordered(ours: _OursTop, source: str) -> list[str]:
+    """Thresholds of profile ``progress`` that contradict each other once the blocks are merged."""
+    found: list[str] = []
+    for path, block in [
+        ("loopwarden.progress", None),
+        *((f"loopwarden.agents.{name}.progress", own.progress) for name, own in ours.agents.items() if own.progress),
+    ]:
+        try:
+            ProgressSettings.of(ours.progress, block)
+        except ValueError as error:
+            found.append(f"{source}: {path}: {error}")
+    return found
 
 
 def _merge(top: LoopDetection | None, own: LoopDetection | None) -> LoopDetection | None:
