@@ -228,7 +228,7 @@ class _Turn(Struct):
     def forecast(self, event: ToolResult | CallRefused | None, *, force: bool = False) -> None:
         """Publishes the standing where it changed (design: verdicts ahead of the call)."""
         state = self.state
-        entries = self.rules.standing(state.body, event, self.facts if event else None, self.settings)
+        entries = self.rules.standing(state.body, event, self.facts if event else None, self.at, self.settings)
         if state.abort is not None:
             entries.append(self._abort_entry(state.abort))
         if not entries and not state.standing and not force:

@@ -135,13 +135,16 @@ class Profile(Protocol):
     def on_compaction(self, body: Any, event: Compaction, at: Position, settings: AgentSettings) -> list[Judgement]:
         """Takes note of a compaction."""
 
-    def standing(self, body: Any, event: Any, facts: Facts | None, settings: AgentSettings) -> list[StandingEntry]:
+    def standing(
+        self, body: Any, event: Any, facts: Facts | None, at: Position, settings: AgentSettings
+    ) -> list[StandingEntry]:
         """What would happen to the calls that may come next (design: verdicts ahead of the call).
 
         Args:
             body: The body; not changed.
             event: The event just applied, or None (a run that starts again).
             facts: Its facts.
+            at: Where and when it stands: the next call is taken to come then.
             settings: The agent's settings.
         """
 

@@ -125,6 +125,7 @@ class DocumentedProfile:
         body: Body,
         event: ToolCall | ToolResult | CallRefused | None,
         facts: Facts | None,
+        at: Position,
         settings: AgentSettings,
     ) -> list[StandingEntry]:
         """Judges the newest call again, and the other leg of an alternation (design: verdicts ahead of the call).
