@@ -9,9 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 from aiokafka.errors import KafkaError
+from hypothesis import HealthCheck, settings
 
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.under_test import BrokerUnderTest, delete_topics, open_broker
+
+# A busy machine is no failure: properties are about what is computed, never how fast.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 _BROKER_FIXTURES = {"broker", "three_brokers"}
 

@@ -33,6 +33,7 @@ __all__ = [
     "Raised",
     "ToolOverride",
     "resolve",
+    "section_models",
 ]
 
 ProfileName = Literal["documented", "progress"]
@@ -330,6 +331,11 @@ class Configuration:
         """Effective settings as plain data, for people."""
         settings = self.settings_for(agent_id)
         return {**asdict(settings), "progress": settings.progress.described()}
+
+
+def section_models() -> tuple[type[BaseModel], type[BaseModel]]:
+    """The models of a documented block and of our section: what the JSON Schema of the file is made from."""
+    return LoopDetection, _OursTop
 
 
 def _parse(path: Path) -> Any:

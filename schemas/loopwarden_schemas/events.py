@@ -33,6 +33,9 @@ __all__ = [
 RUN_ID_BYTES = 256
 """A run id has at most this many bytes of UTF-8 and does not begin with NUL (NUL keys are the tables' own)."""
 
+# What the codec checks after trimming; as far as a schema can say it, for publishers in other languages.
+_RUN_ID_SCHEMA = {"maxLength": RUN_ID_BYTES, "pattern": r"^\s*[^\s\u0000]"}
+RunId = Annotated[str, Meta(extra_json_schema=_RUN_ID_SCHEMA)]
 Id = Annotated[str, Meta(max_length=256)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Label = Annotated[str, Meta(max_length=256)]
@@ -84,7 +87,7 @@ class EventBase(Struct, kw_only=True, omit_defaults=True, tag_field="type"):
         publisher: How the runner library is doing, see ``PublisherStats``.
     """
 
-    run_id: str
+    run_id: RunId
     event_id: Id | None = None
     agent_id: Id | None = None
     ts: float | int | None = None

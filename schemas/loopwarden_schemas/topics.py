@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 __all__ = [
     "BARRIER_KEY",
     "CHANGELOG_BYTES",
+    "DEAD_LETTER_HEADERS",
     "DEAD_LETTER_MARGIN",
     "EVENT_BYTES",
     "RESERVED",
@@ -33,6 +34,22 @@ BARRIER_KEY = RESERVED + b"barrier"
 """Record from which on the broker refuses a writer that lost the partition."""
 CHANGELOG_BYTES = 8 * _MIB
 """One batch's rows go out as one record batch, which the broker appends whole or not at all."""
+DEAD_LETTER_HEADERS = {
+    "loopwarden.field": "Path of the offending field.",
+    "loopwarden.reason": "What is wrong, without the value.",
+    "loopwarden.value": "The offending value, clipped; absent for content.",
+    "loopwarden.topic": "Topic of the event.",
+    "loopwarden.partition": "Partition of the event.",
+    "loopwarden.offset": "Offset of the event.",
+    "loopwarden.timestamp": "Broker time of the event, epoch milliseconds.",
+}
+"""Headers that a dead letter has beside those of its event: UTF-8 text; one without a value is absent."""
+_EVENT_KEY = "root_run_id where the event has one, else run_id: UTF-8, partitioned by murmur2"
+_VERDICT_KEY = "the event's key; keys that begin with NUL are the worker's own: skip them"
+_RUN_KEY = "run_id; keys that begin with NUL are the worker's own"
+_FULL = "FULL_TRANSITIVE: fields are only added, each with a default; an unknown field is ignored"
+_ORIGINAL = "NONE: the original bytes, whatever they are"
+_ROWS = "BACKWARD: rows of the version before are read; a worker that meets a newer row refuses to start"
 
 
 @dataclass(frozen=True)
@@ -44,12 +61,16 @@ class TopicSpec:
         partitions: Number of partitions.
         config: Broker settings of the topic.
         description: What it carries, who writes, who reads.
+        key: What the message key is.
+        compatibility: What may change: a mode of the schema registries, and in words.
     """
 
     name: str
     partitions: int
     config: dict[str, str] = field(default_factory=dict)
     description: str = ""
+    key: str = ""
+    compatibility: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,6 +139,8 @@ class Topics:
                     # Idle expiry runs on the broker's clock: a runner's cannot expire its neighbours.
                     "message.timestamp.type": "LogAppendTime",
                 },
+                _EVENT_KEY,
+                _FULL,
             ),
             self._spec(
                 self.verdicts,
@@ -127,6 +150,8 @@ class Topics:
                     "retention.ms": str(7 * _DAY_MS),
                     "max.message.bytes": str(VERDICT_BYTES),
                 },
+                _VERDICT_KEY,
+                _FULL,
             ),
             self._spec(
                 self.dead_letters,
@@ -136,6 +161,8 @@ class Topics:
                     "retention.ms": str(30 * _DAY_MS),
                     "max.message.bytes": str(EVENT_BYTES + DEAD_LETTER_MARGIN),
                 },
+                "as the event has it",
+                _ORIGINAL,
             ),
             self._spec(
                 self.shadow_verdicts,
@@ -145,10 +172,18 @@ class Topics:
                     "retention.ms": str(7 * _DAY_MS),
                     "max.message.bytes": str(VERDICT_BYTES),
                 },
+                _VERDICT_KEY,
+                _FULL,
             ),
-            self._spec(self.history_ring, "Changelog of table history-ring.", changelog),
-            self._spec(self.post_compaction_window, "Changelog of table post-compaction-window.", changelog),
+            self._spec(self.history_ring, "Changelog of table history-ring.", changelog, _RUN_KEY, _ROWS),
+            self._spec(
+                self.post_compaction_window,
+                "Changelog of table post-compaction-window.",
+                changelog,
+                _RUN_KEY,
+                _ROWS,
+            ),
         ]
 
-    def _spec(self, name: str, description: str, config: dict[str, str]) -> TopicSpec:
-        return TopicSpec(name, self.partitions, config, description)
+    def _spec(self, name: str, description: str, config: dict[str, str], key: str, compatibility: str) -> TopicSpec:
+        return TopicSpec(name, self.partitions, config, description, key, compatibility)

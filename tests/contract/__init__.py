@@ -1,0 +1,1 @@
+"""What the wire contract promises: generated documents, golden examples, compatibility."""
