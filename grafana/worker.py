@@ -218,7 +218,7 @@ def _runners(board: Dashboard) -> None:
             "Per second, as they report it: their queue was full, or the broker away for too long.",
             "ops",
             Query(f"sum(rate(loopwarden_runner_dropped_events_total{{{JOB}}}[$__rate_interval]))", "dropped"),
-            span=6,
+            span=8,
         )
     )
     board.with_panel(
@@ -227,7 +227,7 @@ def _runners(board: Dashboard) -> None:
             "High water between two of a runner's reports, p99 of the runners.",
             "short",
             quantile("loopwarden_runner_queue_events", 0.99),
-            span=6,
+            span=8,
         )
     )
     board.with_panel(
@@ -236,7 +236,7 @@ def _runners(board: Dashboard) -> None:
             "Slowest publish between two of a runner's reports, p50 and p99 of the runners.",
             "s",
             *(quantile("loopwarden_runner_publish_seconds", share) for share in (0.5, 0.99)),
-            span=6,
+            span=8,
         )
     )
     board.with_panel(
@@ -245,7 +245,7 @@ def _runners(board: Dashboard) -> None:
             "Resident memory of each worker.",
             "bytes",
             Query(f"process_resident_memory_bytes{{{JOB}}}", "{{instance}}"),
-            span=6,
+            span=12,
         )
     )
     board.with_panel(
@@ -254,6 +254,6 @@ def _runners(board: Dashboard) -> None:
             "Cores in use by each worker.",
             "short",
             Query(f"rate(process_cpu_seconds_total{{{JOB}}}[$__rate_interval])", "{{instance}}"),
-            span=6,
+            span=12,
         )
     )

@@ -50,7 +50,7 @@ class Prometheus:
         self, expr: str, start: float, end: float, step: float = 1.0
     ) -> list[tuple[dict[str, str], list[tuple[float, float]]]]:
         """Labels and points of each series."""
-        data = await self.get("query_range", query=expr, start=f"{start:.3f}", end=f"{end:.3f}", step=f"{step}s")
+        data = await self.get("query_range", query=expr, start=f"{start:.3f}", end=f"{end:.3f}", step=f"{step:g}")
         return [
             (series["metric"], [(float(when), float(value)) for when, value in series["values"]])
             for series in data["result"]
