@@ -7,7 +7,7 @@ point; the fold counts in quarters, so that it never rounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -103,6 +103,8 @@ class ProgressSettings:
         churn_calls: … within so many calls: warn.
         widen_after: Refused attempts before the whole tool is refused.
         abort_after: Refused attempts before the run is stopped.
+        most: Points never rise above this.
+        dearest: The highest price.
     """
 
     warning: int = 10 * QUARTERS
@@ -124,15 +126,14 @@ class ProgressSettings:
     widen_after: int = 3
     abort_after: int = 6
 
-    @property
-    def most(self) -> int:
-        """Points never rise above this, in quarters."""
-        return 2 * self.critical
+    most: int = field(init=False, repr=False, compare=False)
+    dearest: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def dearest(self) -> int:
-        """The highest price, in quarters."""
-        return max(self.fault, self.repeat, self.thrash, self.reworded, self.waiting, self.spaced)
+    def __post_init__(self) -> None:
+        """Works out what the fold asks for at every event."""
+        prices = (self.fault, self.repeat, self.thrash, self.reworded, self.waiting, self.spaced)
+        object.__setattr__(self, "most", 2 * self.critical)
+        object.__setattr__(self, "dearest", max(prices))
 
     @classmethod
     def of(cls, *blocks: ProgressParameters | None) -> ProgressSettings:
@@ -163,6 +164,8 @@ class ProgressSettings:
         """The parameters by their names in the rule book, in points and seconds, for people."""
         shown: dict[str, float] = {}
         for item in fields(self):
+            if not item.init:
+                continue
             value = getattr(self, item.name)
             if item.name == "pause_ms":
                 shown["pause_s"] = value / 1000

@@ -42,7 +42,7 @@ def test_vector(case: Case, salted: bool) -> None:
             facts = facts_of(event, salted)
             got["seen"] = classes.seen(event, facts)
             finding, closed = applied(body, settings, event, facts, raw)
-        got["closed"] = [[step.reason.word, step.points] for step in closed]
+        got["closed"] = [[step.reason.word, step.points / 4] for step in closed]
         got["points"] = body.points / 4
         got["verdicts"] = [] if finding is None else [judged(body, finding)]
         wanted = {**expected, "verdicts": [worded(v) for v in expected["verdicts"] if v["scope"] != "root"]}
@@ -119,10 +119,10 @@ def applied(
     time = round(raw.get("t", 0) * 1000)
     if isinstance(event, ToolCall):
         batch = id_hash(raw["batch"])[:6] if "batch" in raw else b""
-        taken = events.take_call(body, settings, events.asked(event.tool, facts, call_id, time), batch)
+        taken = events.take_call(body, settings, event.tool, events.asked(event.tool, facts, call_id, time), batch)
     else:
         call = events.asked(event.tool, facts, call_id, time, result=True)
-        taken = events.take_result(body, settings, call, facts, vetoed=event.vetoed)
+        taken = events.take_result(body, settings, event.tool, call, facts, vetoed=event.vetoed)
     return taken.finding, taken.closed
 
 

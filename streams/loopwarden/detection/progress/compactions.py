@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopwarden.detection.progress import memory, messages
-from loopwarden.detection.progress.body import CALL, MIXED, WAIT, Body
+from loopwarden.detection.progress.body import CALL, MIXED, WAIT, Body, Pending
 from loopwarden.detection.progress.judging import Finding
 from loopwarden.detection.progress.steps import Closed, close_all
 from loopwarden_schemas.progress_settings import QUARTERS, ProgressSettings
@@ -37,31 +37,24 @@ def compact(body: Body, settings: ProgressSettings) -> tuple[Finding | None, lis
     return None, closed
 
 
-def watch(
-    body: Body, settings: ProgressSettings, name: str, call: bytes, traits: int, outcome: bytes, failed: int
-) -> Finding | None:
+def watch(body: Body, settings: ProgressSettings, name: str, call: Pending) -> Finding | None:
     """Shows an outcome to the guard: it stops a run whose first outcomes after a compaction are all one known triple.
 
     Args:
         body: The run, before the step is closed.
         settings: Parameters.
         name: Stored name of the tool.
-        call: Fingerprint of the call.
-        traits: Whether it waits: successful waits are not noted.
-        outcome: Its outcome.
-        failed: How it ended.
+        call: The call, ended; a wait that succeeded is not noted.
     """
-    if not body.guard or (traits & WAIT and not failed):
+    if not body.guard or (call.traits & WAIT and not call.failed):
         return None
-    triple = call + outcome
+    triple = call.call + call.outcome
     body.guard -= 1
     if not body.guard_first:
         body.guard_first = triple
     elif body.guard_first != triple:
         body.guard_first = MIXED
-    if body.guard or body.guard_first == MIXED:
-        return None
-    if not _was_known(body, call, outcome):
+    if body.guard or body.guard_first == MIXED or not _was_known(body, call.call, call.outcome):
         return None
     message = messages.guarded(name, settings.guard)
     points = body.points / QUARTERS

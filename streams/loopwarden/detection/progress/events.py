@@ -13,7 +13,6 @@ from loopwarden.detection.progress.body import (
     FAILED,
     MISSING,
     NO_CLASS,
-    NO_OUTCOME,
     OTHER,
     OUTCOME,
     READ,
@@ -29,6 +28,7 @@ from loopwarden.detection.progress.steps import (
     Closed,
     close_single,
     find,
+    find_by_id,
     joins_batch,
     make_room,
     take_out,
@@ -37,33 +37,14 @@ from loopwarden_schemas.facts import Facts
 from loopwarden_schemas.facts.progress import call_facts
 from loopwarden_schemas.progress_settings import ProgressSettings
 
-__all__ = ["CALL_ID", "Asked", "Taken", "asked", "said", "take_back", "take_call", "take_result"]
+__all__ = ["CALL_ID", "Taken", "asked", "refuse", "take_back", "take_call", "take_result"]
 
 CALL_ID = 4
 """Bytes kept of a hashed call id: enough to tell a handful of open calls apart."""
+_NOTHING: list[Closed] = []
 REFUSED_TOOLS = 4
 """Tools whose refusals are counted; the one refused first goes first."""
 _KINDS = {"read": READ, "effect": EFFECT, "send": SEND, "other": OTHER, None: OTHER}
-
-
-class Asked(NamedTuple):
-    """What an event says of a call.
-
-    Attributes:
-        name: Stored name of the tool.
-        call: Fingerprint of the call, None for a result that does not say.
-        target: Fingerprint of its target.
-        traits: Kind, and whether it waits.
-        call_id: First bytes of the hashed call id, empty for none.
-        time: The event's time, epoch milliseconds.
-    """
-
-    name: str
-    call: bytes | None
-    target: bytes
-    traits: int
-    call_id: bytes
-    time: int
 
 
 class Taken(NamedTuple):
@@ -84,7 +65,7 @@ class Taken(NamedTuple):
     went_on: bool = False
 
 
-def asked(name: str, facts: Facts, call_id: bytes, time: int, *, result: bool = False) -> Asked:
+def asked(name: str, facts: Facts, call_id: bytes, time: int, *, result: bool = False) -> Pending:
     """Reads the facts of a call.
 
     Args:
@@ -92,128 +73,115 @@ def asked(name: str, facts: Facts, call_id: bytes, time: int, *, result: bool = 
         facts: Facts of the event.
         call_id: Hash of the call id, empty for none.
         time: The event's time, epoch milliseconds.
-        result: The event is a result or a refusal: with a call id it need not repeat what was called.
+        result: The event is a result or a refusal: with a call id it need not say what was called (``call`` empty).
     """
-    traits = _KINDS.get(facts.kind, OTHER) | (WAIT if facts.wait else 0)
+    traits = _KINDS.get(facts.kind, OTHER)
+    if facts.wait:
+        traits |= WAIT
     if facts.call is not None:
-        call = bytes.fromhex(facts.call[:16])
-        target = call if facts.target is None or facts.target == facts.call else bytes.fromhex(facts.target[:16])
-        return Asked(name, call, target, traits, call_id[:CALL_ID], time)
-    if result and call_id:
-        return Asked(name, None, b"", traits, call_id[:CALL_ID], time)
-    return Asked(name, *_unsaid(name), traits, call_id[:CALL_ID], time)
+        call = target = bytes.fromhex(facts.call[:16])
+        if facts.target is not None and facts.target != facts.call:
+            target = bytes.fromhex(facts.target[:16])
+    elif result and call_id:
+        call = target = b""
+    else:
+        call = target = _unsaid(name)
+    return Pending(call, target, -1, traits, call_id[:CALL_ID], time, end=time)
 
 
-def said(call: Asked) -> Asked:
-    """A call that an event does not tell, as if it had been made without arguments."""
-    if call.call is not None:
-        return call
-    fingerprint, target = _unsaid(call.name)
-    return call._replace(call=fingerprint, target=target)
+def _unsaid(name: str) -> bytes:
+    """The call where nothing says what was called: as without arguments."""
+    return bytes.fromhex(call_facts(name, None).call)
 
 
-def _unsaid(name: str) -> tuple[bytes, bytes]:
-    """Call and target where nothing says what was called: as without arguments."""
-    call = bytes.fromhex(call_facts(name, None).call)
-    return call, call
+def said(name: str, call: Pending) -> None:
+    """Takes a call that an event does not tell for one without arguments."""
+    if not call.call:
+        call.call = call.target = _unsaid(name)
 
 
-def take_call(body: Body, settings: ProgressSettings, call: Asked, batch: bytes = b"") -> Taken:
+def take_call(body: Body, settings: ProgressSettings, name: str, call: Pending, batch: bytes = b"") -> Taken:
     """A call is about to run: closes what it closes, judges it, opens it.
 
     Args:
         body: The run.
         settings: Parameters.
-        call: The call; its fingerprint is there.
+        name: Stored name of the tool.
+        call: The call.
         batch: First bytes of the hashed batch id, empty for none.
     """
-    assert call.call is not None
-    closed = make_room(body, settings, batch)
-    finding = judge(
-        body,
-        settings,
-        name=call.name,
-        tool=memory.tool_place(body, call.name),
-        call=call.call,
-        target=call.target,
-        traits=call.traits,
-        time=call.time,
-    )
-    traits = call.traits
-    if joins_batch(body, settings, batch):
-        traits |= BATCHED
+    closed = make_room(body, settings, batch) if body.pending else _NOTHING
+    call.tool = memory.tool_place(body, name)
+    finding = judge(body, settings, name, call)
+    if batch and joins_batch(body, settings, batch):
+        call.traits |= BATCHED
         body.batch = batch
     if finding is not None and finding.level == "critical":
-        traits |= CRITICAL
+        call.traits |= CRITICAL
     body.made += 1
     body.idle = 0
-    _open(body, call, traits)
+    _open(body, name, call)
     return Taken(finding, closed)
 
 
-def take_result(body: Body, settings: ProgressSettings, result: Asked, facts: Facts, *, vetoed: bool = False) -> Taken:
+def take_result(
+    body: Body, settings: ProgressSettings, name: str, result: Pending, facts: Facts, *, vetoed: bool = False
+) -> Taken:
     """A call came back, or was refused by somebody.
 
     Args:
         body: The run.
         settings: Parameters.
+        name: Stored name of the tool.
         result: What the event says of the call.
         facts: Facts of the event: how it ended.
         vetoed: It was refused and did not run.
     """
-    tool = memory.tool_place(body, result.name)
-    call = find(body, tool, result.call, result.call_id)
+    result.tool = memory.tool_place(body, name)
+    call = find(body, result)
     matched = call is not None
     if call is None:
-        call = _unannounced(body, result)
+        # Nobody published it: a call of its own, outside any batch.
+        said(name, result)
+        _open(body, name, call := result)
     if vetoed:
-        take_out(body, call)
-        _count_refusal(body, call.tool)
-        return Taken(None, [], matched=matched)
-    call.outcome = bytes.fromhex(facts.outcome[: 2 * OUTCOME]) if facts.outcome is not None else NO_OUTCOME
+        refuse(body, call)
+        return Taken(None, _NOTHING, matched=matched)
+    if facts.outcome is not None:
+        call.outcome = bytes.fromhex(facts.outcome[: 2 * OUTCOME])
     if facts.failed:
         call.failed = MISSING if facts.missing else TRANSIENT if facts.transient else FAILED
         call.class_ = bytes.fromhex(facts.class_[: 2 * CLASS]) if facts.class_ is not None else NO_CLASS
     call.ended = True
     call.end = result.time
-    finding = None
-    if body.guard:
-        finding = watch(body, settings, result.name, call.call, call.traits, call.outcome, call.failed)
-    went_on = bool(call.traits & CRITICAL)
+    finding = watch(body, settings, name, call) if body.guard else None
+    went_on = call.traits & CRITICAL != 0
     if call.traits & BATCHED:
-        return Taken(finding, [], True, matched, went_on)
+        return Taken(finding, _NOTHING, True, matched, went_on)
     return Taken(finding, [close_single(body, settings, call)], True, matched, went_on)
 
 
-def take_back(body: Body, refusal: Asked) -> bool:
+def take_back(body: Body, name: str, call_id: bytes) -> bool:
     """Takes back a call that was judged and then refused by its runner; False where no open call has its id."""
-    if not refusal.call_id:
+    if not call_id:
         return False
-    call = find(body, memory.tool_place(body, refusal.name), None, refusal.call_id)
+    call = find_by_id(body, memory.tool_place(body, name), call_id[:CALL_ID])
     if call is None:
         return False
-    take_out(body, call)
-    _count_refusal(body, call.tool)
+    refuse(body, call)
     return True
 
 
-def _open(body: Body, call: Asked, traits: int) -> Pending:
-    assert call.call is not None
-    opened = Pending(
-        call.call, call.target, memory.use_tool(body, call.name), traits, call.call_id, call.time, end=call.time
-    )
-    body.pending.append(opened)
-    return opened
+def _open(body: Body, name: str, call: Pending) -> None:
+    call.tool = memory.use_tool(body, name)
+    body.pending.append(call)
 
 
-def _unannounced(body: Body, result: Asked) -> Pending:
-    """A result whose call nobody published is a call of its own, outside any batch."""
-    return _open(body, said(result), result.traits)
-
-
-def _count_refusal(body: Body, tool: int) -> None:
+def refuse(body: Body, call: Pending) -> None:
+    """Takes out an open call that was refused: a refusal is no result, and counts against the tool."""
+    take_out(body, call)
     body.refused += 1
     refused = body.refused_tools
-    refused[tool] = refused.get(tool, 0) + 1
+    refused[call.tool] = refused.get(call.tool, 0) + 1
     if len(refused) > REFUSED_TOOLS:
         del refused[next(iter(refused))]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from loopwarden.detection.progress import messages
-from loopwarden.detection.progress.body import CALL, CLASS, KIND, MISSING, OUTCOME, Body
+from loopwarden.detection.progress.body import CALL, CLASS, MISSING, OUTCOME, Body, Pending
 from loopwarden.detection.progress.counting import unbroken
 from loopwarden.detection.progress.laps import Lap, lap
 from loopwarden.detection.progress.memory import entry_outcome, newest, newest_of_tool
 from loopwarden.detection.progress.prices import NEWS, Price, price
-from loopwarden.detection.progress.reasons import NEUTRAL, Reason
+from loopwarden.detection.progress.reasons import LAST_NEUTRAL, Reason
 from loopwarden_schemas.progress_settings import QUARTERS, ProgressSettings
 from loopwarden_schemas.verdicts import Action, Level, Scope
 
@@ -28,8 +28,25 @@ GROUPS = {
     "compaction_churn": 16,
 }
 """A warning is emitted once per group until the points are zero again; a bit each in ``Body.told``."""
-_WITHOUT_ABORT = frozenset([Reason.NEWS, Reason.THRASH, Reason.NEW_FAILURE, Reason.UNKNOWN, Reason.RE_CHECK])
-_LAPS_ASIDE = frozenset([Reason.MISSING, Reason.THRASH, Reason.REWORDED, Reason.UNANSWERED])
+_GROUP_OF = tuple(
+    {
+        Reason.REPEAT: 1,
+        Reason.FAILED: 1,
+        Reason.REWRITTEN: 1,
+        Reason.THRASH: 2,
+        Reason.MISSING: 2,
+        Reason.WAITING: 4,
+        Reason.PAUSED: 4,
+        Reason.UNANSWERED: 4,
+        Reason.REWORDED: 8,
+    }.get(reason, 0)
+    for reason in Reason
+)
+_SAME_CALL = tuple(
+    reason is Reason.RE_READ or (reason > LAST_NEUTRAL and reason is not Reason.THRASH) for reason in Reason
+)
+"""Reasons that show a known call or target again: compactions without news, and still the same."""
+_IN_LAPS = tuple(reason not in (Reason.MISSING, Reason.THRASH, Reason.REWORDED, Reason.UNANSWERED) for reason in Reason)
 
 
 class Finding(Struct, frozen=True):
@@ -71,88 +88,75 @@ def is_quiet(body: Body, settings: ProgressSettings) -> bool:
     )
 
 
-def judge(
-    body: Body,
-    settings: ProgressSettings,
-    *,
-    name: str,
-    tool: int,
-    call: bytes,
-    target: bytes,
-    traits: int,
-    time: int,
-) -> Finding | None:
+def judge(body: Body, settings: ProgressSettings, name: str, call: Pending, *, untold: bool = False) -> Finding | None:
     """Judges a call. Changes nothing.
 
     Args:
         body: The run; the call is not in it.
         settings: Parameters.
         name: Stored name of its tool.
-        tool: Place of the tool, -1 where the run has not used it.
-        call: Fingerprint of the call.
-        target: Fingerprint of its target.
-        traits: Its kind, and whether it waits.
-        time: When it is made, epoch milliseconds.
+        call: The call; how it ends is not looked at.
+        untold: Leave out a warning whose group was told already.
     """
     if is_quiet(body, settings):
         return None
-    like, expected = _expect(body, settings, tool, call, target, traits, time)
-    points, reason = expected
+    like, (points, reason) = _expect(body, settings, call)
     total = body.points + points
     barren = body.age - body.news_age
-    if barren >= settings.guard and reason not in _WITHOUT_ABORT:
-        message = messages.no_news(name, barren)
-        return _stop("compaction_no_news", message, barren, total)
+    if barren >= settings.guard and _SAME_CALL[reason]:
+        return _stop("compaction_no_news", messages.no_news(name, barren), barren, total)
     if body.refused:
-        refused = body.refused_tools.get(tool, 0)
+        refused = body.refused_tools.get(call.tool, 0)
         if body.refused >= settings.abort_after and (points or refused):
             return _stop("refused", messages.heedless(body.refused), body.refused, total)
         if refused >= settings.widen_after:
             message = messages.refused_tool(name, settings.widen_after)
             return Finding("critical", "block", "refused", "tool", message, refused, 1, total / QUARTERS)
-    if reason is Reason.NEWS or reason in NEUTRAL or total < settings.warning:
+    if total < settings.warning or reason <= LAST_NEUTRAL:
         return None
-    limit = 2 * settings.critical if reason is Reason.PAUSED else settings.critical
-    level: Level = "critical" if total >= limit else "warning"
-    return _worded(body, level, name, tool, call, target, traits, like, reason, total)
+    limit = settings.most if reason is Reason.PAUSED else settings.critical
+    if total >= limit:
+        return _worded(body, "critical", name, call, like, reason, total)
+    if untold and body.told & _GROUP_OF[reason]:
+        return None
+    return _worded(body, "warning", name, call, like, reason, total)
 
 
 def _stop(rule: str, message: str, count: int, total: int) -> Finding:
     return Finding("critical", "abort", rule, "run", message, count, 1, total / QUARTERS)
 
 
-def _expect(
-    body: Body, settings: ProgressSettings, tool: int, call: bytes, target: bytes, traits: int, time: int
-) -> tuple[int, Price]:
+def _expect(body: Body, settings: ProgressSettings, call: Pending) -> tuple[int, Price]:
     """The entry that a call is expected to end like, and what that would cost; -1 and news for none."""
-    count = len(body.tools)
-    like = newest(body.calls, CALL, call, count)
-    while like >= 0 and body.tools[like] != tool:
-        like = newest(body.calls, CALL, call, like)
+    tools = body.tools
+    like = newest(body.calls, CALL, call.call, len(tools))
+    while like >= 0 and tools[like] != call.tool:
+        like = newest(body.calls, CALL, call.call, like)
     if like >= 0:
-        if _was_new(body, call, like):
+        if _was_new(body, call.call, like):
             return -1, NEWS
     else:
-        if target != call:
-            like = newest(body.targets, CALL, target, count)
-            while like >= 0 and body.tools[like] != tool:
-                like = newest(body.targets, CALL, target, like)
+        if call.target != call.call:
+            like = newest(body.targets, CALL, call.target, len(tools))
+            while like >= 0 and tools[like] != call.tool:
+                like = newest(body.targets, CALL, call.target, like)
         if like < 0:
-            like = newest_of_tool(body, tool)
+            like = newest_of_tool(body, call.tool)
             if like < 0 or not body.flags[like] & MISSING:
                 return -1, NEWS
-    return like, price(
-        body,
-        settings,
-        tool=tool,
-        call=call,
-        target=target,
-        traits=traits,
-        time=time,
-        outcome=body.outcomes[like * OUTCOME : like * OUTCOME + OUTCOME],
-        class_=body.classes[like * CLASS : like * CLASS + CLASS],
-        failed=body.flags[like] & MISSING,
+    ended = Pending(
+        call.call,
+        call.target,
+        call.tool,
+        call.traits,
+        call.call_id,
+        call.time,
+        True,
+        body.outcomes[like * OUTCOME : like * OUTCOME + OUTCOME],
+        body.classes[like * CLASS : like * CLASS + CLASS],
+        body.flags[like] & MISSING,
     )
+    return like, price(body, settings, ended)
 
 
 def _was_new(body: Body, call: bytes, last: int) -> bool:
@@ -172,15 +176,12 @@ def _worded(
     body: Body,
     level: Level,
     name: str,
-    tool: int,
-    call: bytes,
-    target: bytes,
-    traits: int,
+    call: Pending,
     like: int,
     reason: Reason,
     total: int,
 ) -> Finding:
-    found: Lap | None = None if reason in _LAPS_ASIDE else lap(body, call)
+    found: Lap | None = lap(body, call.call) if _IN_LAPS[reason] else None
     waits = reason is Reason.WAITING or reason is Reason.PAUSED
     scope: Scope = "call"
     period, tools = 1, None
@@ -194,7 +195,7 @@ def _worded(
             tools = [body.names.get(body.tools[place], "another tool") for place in found.places]
             message = messages.lapped(body, tools, count)
     else:
-        count = unbroken(body, reason, tool, call, target, traits & KIND)
+        count = unbroken(body, reason, call)
         if waits:
             rule, message = "waiting", messages.waiting(name, count)
             period = found.period if found is not None else 1

@@ -9,6 +9,7 @@ from loopwarden.detection.progress.body import CALL, FIRST, OUTCOME, Body
 __all__ = ["Lap", "lap"]
 
 LONGEST = 5
+_FIRSTS = bytes(flags for flags in range(256) if flags & FIRST)
 
 
 class Lap(NamedTuple):
@@ -32,6 +33,35 @@ def lap(body: Body, call: bytes) -> Lap | None:
         body: The run.
         call: Fingerprint of the call.
     """
+    calls, outcomes, count = body.calls, body.outcomes, len(body.flags)
+    singles = len(
+        body.flags.rstrip(_FIRSTS)
+    )  # from here on every step is one call: laps are equal stretches of columns
+    if singles and count - singles < 2 * LONGEST:
+        return _lap_of_batches(body, call)
+    for period in range(1, min(LONGEST, count // 2) + 1):
+        first = count - 2 * period
+        if calls[-period * CALL :].startswith(call) and _is_periodic(calls, outcomes, period, first):
+            low = singles
+            while low < first:
+                middle = (low + first) // 2
+                if _is_periodic(calls, outcomes, period, middle):
+                    first = middle
+                else:
+                    low = middle + 1
+            return Lap(period, (count - first) // period, list(range(count - period, count)))
+    return None
+
+
+def _is_periodic(calls: bytes, outcomes: bytes, period: int, first: int) -> bool:
+    """Whether each call from ``first`` on is, with its outcome, the one a period later."""
+    return (
+        calls[first * CALL : -period * CALL] == calls[(first + period) * CALL :]
+        and outcomes[first * OUTCOME : -period * OUTCOME] == outcomes[(first + period) * OUTCOME :]
+    )
+
+
+def _lap_of_batches(body: Body, call: bytes) -> Lap | None:
     steps, starts = _newest_steps(body)
     count = len(steps)
     for period in range(1, min(LONGEST, count // 2) + 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopwarden.detection.progress.body import CALL, CLASS, FIRST, OUTCOME, TIME, TOOL, Body, tool_key
+from loopwarden.detection.progress.body import CALL, CLASS, OUTCOME, TIME, TOOL, Body, Pending, tool_key
 
 __all__ = [
     "append",
@@ -11,7 +11,6 @@ __all__ = [
     "entry_outcome",
     "entry_target",
     "entry_time",
-    "last_steps",
     "newest",
     "newest_of_tool",
     "tool_place",
@@ -22,10 +21,14 @@ TOOLS = 72
 """Tools in the table before those that nothing refers to are forgotten: more than can be referred to."""
 STATE_BYTES = 2_900
 """What a body may take. With event ids, run ids and all else a row keeps, 4 KB (tests/property/test_progress_size)."""
+NAMES_BYTES = 600
+"""Names that always fit while few calls are open."""
+FEW_PENDING = 6
 _FIXED_BYTES = 150
 _ENTRY_BYTES = 2 * CALL + OUTCOME + CLASS + TIME + 2
 _PENDING_BYTES = 45
 _LATEST = 2 ** (8 * TIME) - 1
+_BYTE = [bytes((value,)) for value in range(256)]
 
 
 def newest(column: bytes, width: int, value: bytes, end: int) -> int:
@@ -74,40 +77,24 @@ def entry_time(body: Body, place: int) -> int:
     return body.epoch + int.from_bytes(body.times[place * TIME : place * TIME + TIME], "little")
 
 
-def append(
-    body: Body,
-    *,
-    tool: int,
-    call: bytes,
-    target: bytes,
-    outcome: bytes,
-    class_: bytes,
-    flags: int,
-    time: int,
-    memory: int,
-) -> None:
+def append(body: Body, call: Pending, flags: int, memory: int) -> None:
     """Appends a call that is closed, in the present world and age; the oldest goes where memory is full.
 
     Args:
         body: The run.
-        tool: Place of its tool.
-        call: Its fingerprint.
-        target: Fingerprint of its target.
-        outcome: Its outcome.
-        class_: Its class of failure.
-        flags: How it ended, and ``FIRST``.
-        time: When its result came, epoch milliseconds.
+        call: The call; if it never ended, the time when it was made counts.
+        flags: How it ended, ``FIRST``, and its traits.
         memory: Calls to remember.
     """
-    since = time - body.epoch
+    since = call.end - body.epoch
     if not 0 <= since <= _LATEST:
-        since = _rebase(body, time)
-    body.tools += bytes((tool,))
-    body.calls += call
-    body.targets += target
-    body.outcomes += outcome
-    body.classes += class_
-    body.flags += bytes((flags,))
+        since = _rebase(body, call.end)
+    body.tools += _BYTE[call.tool]
+    body.calls += call.call
+    body.targets += call.target
+    body.outcomes += call.outcome
+    body.classes += call.class_
+    body.flags += _BYTE[flags]
     body.times += since.to_bytes(TIME, "little")
     excess = len(body.tools) - memory
     if excess > 0:
@@ -143,20 +130,11 @@ def _rebase(body: Body, time: int) -> int:
     return time - body.epoch
 
 
-def last_steps(body: Body, steps: int) -> int:
-    """Place of the first entry of the last so many steps."""
-    flags = body.flags
-    for place in range(len(flags) - 1, -1, -1):
-        if flags[place] & FIRST:
-            steps -= 1
-            if not steps:
-                return place
-    return 0
-
-
 def tool_place(body: Body, tool: str) -> int:
     """Place of a tool in the table, -1 where it is not there."""
-    return newest(body.tool_keys, TOOL, tool_key(tool), len(body.tool_keys))
+    keys = body.tool_keys
+    at = keys.find(key := tool_key(tool))
+    return at // TOOL if at % TOOL == 0 else newest(keys, TOOL, key, len(keys) // TOOL)
 
 
 def use_tool(body: Body, tool: str) -> int:
@@ -170,6 +148,8 @@ def use_tool(body: Body, tool: str) -> int:
     if place not in body.names:
         body.names[place] = tool
         body.names_bytes += _name_bytes(tool)
+    if body.names_bytes <= NAMES_BYTES and len(body.pending) < FEW_PENDING:
+        return place
     used = _FIXED_BYTES + len(body.tool_keys) + _ENTRY_BYTES * len(body.tools) + _PENDING_BYTES * len(body.pending)
     if used + body.names_bytes > STATE_BYTES - _PENDING_BYTES:
         _forget_names(body, STATE_BYTES - _PENDING_BYTES - used)

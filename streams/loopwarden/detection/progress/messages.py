@@ -40,7 +40,7 @@ def times(count: int) -> str:
 def nothing_new(body: Body) -> str:
     """What the steps since the last news were."""
     tally = body.tally
-    told = ", ".join(f"{tally[reason]} {word}" for reason, word in WORDS if tally and tally[reason])
+    told = ", ".join([f"{tally[reason]} {word}" for reason, word in WORDS if tally[reason]]) if tally else ""
     return f"nothing new in the last {sum(tally)} steps ({told})"
 
 

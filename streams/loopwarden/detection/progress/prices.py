@@ -12,11 +12,11 @@ from loopwarden.detection.progress.body import (
     MISSING,
     NO_CLASS,
     NO_OUTCOME,
-    OUTCOME,
     SEND,
     TRANSIENT,
     WAIT,
     Body,
+    Pending,
 )
 from loopwarden.detection.progress.memory import entry_call, entry_outcome, entry_time, newest
 from loopwarden.detection.progress.reasons import Reason
@@ -45,64 +45,33 @@ _NEW_FAILURE = Price(0, Reason.NEW_FAILURE)
 _RE_READ = Price(0, Reason.RE_READ)
 
 
-def price(
-    body: Body,
-    settings: ProgressSettings,
-    *,
-    tool: int,
-    call: bytes,
-    target: bytes,
-    traits: int,
-    time: int,
-    outcome: bytes,
-    class_: bytes,
-    failed: int,
-) -> Price:
-    """Prices a call as it ended, or as it is expected to end; the call itself is not in memory (progress, 5).
+def price(body: Body, settings: ProgressSettings, call: Pending) -> Price:
+    """Prices a call as it ended, or as it is expected to end (progress, 5).
 
     Args:
-        body: The run.
+        body: The run; the call is not in its memory.
         settings: Parameters.
-        tool: Place of the call's tool, -1 for one that is not in memory.
-        call: Its fingerprint.
-        target: Fingerprint of its target.
-        traits: Its kind, and whether it waits.
-        time: When it was made, epoch milliseconds.
-        outcome: Its outcome.
-        class_: Its class of failure.
-        failed: How it ended.
+        call: The call, with its outcome.
     """
-    if outcome == NO_OUTCOME:
-        known = newest(body.calls, CALL, call, len(body.tools)) >= 0
-        if known or newest(body.targets, CALL, target, len(body.tools)) >= 0:
+    if call.outcome == NO_OUTCOME:
+        known = newest(body.calls, CALL, call.call, len(body.tools)) >= 0
+        if known or newest(body.targets, CALL, call.target, len(body.tools)) >= 0:
             return Price(settings.waiting, Reason.UNANSWERED)
         return _UNKNOWN
-    if failed:
-        return _failure(body, settings, tool, call, traits, time, outcome, class_, failed)
-    return _success(body, settings, tool, call, target, traits, time, outcome)
+    return _failure(body, settings, call) if call.failed else _success(body, settings, call)
 
 
-def _failure(
-    body: Body,
-    settings: ProgressSettings,
-    tool: int,
-    call: bytes,
-    traits: int,
-    time: int,
-    outcome: bytes,
-    class_: bytes,
-    failed: int,
-) -> Price:
-    same = _same(body, tool, call, outcome, failed)
+def _failure(body: Body, settings: ProgressSettings, call: Pending) -> Price:
+    same = _same(body, call)
     if same >= 0 and same < len(body.tools) - body.fresh:
         return _RE_CHECK
-    known = same if same >= 0 else _alike(body, tool, call, class_)
+    known = same if same >= 0 else _alike(body, call)
     if known < 0:
         return _NEW_FAILURE
-    if failed == MISSING:
+    if call.failed == MISSING:
         return Price(settings.fault, Reason.MISSING)
-    if failed == TRANSIENT:
-        if time - entry_time(body, known) >= settings.pause_ms:
+    if call.failed == TRANSIENT:
+        if call.time - entry_time(body, known) >= settings.pause_ms:
             return Price(settings.spaced, Reason.PAUSED)
         return Price(settings.waiting, Reason.WAITING)
     if same >= 0:
@@ -110,33 +79,24 @@ def _failure(
     return Price(settings.thrash, Reason.THRASH)
 
 
-def _success(
-    body: Body,
-    settings: ProgressSettings,
-    tool: int,
-    call: bytes,
-    target: bytes,
-    traits: int,
-    time: int,
-    outcome: bytes,
-) -> Price:
-    kind = traits & KIND
-    count = len(body.tools)
-    same = _same(body, tool, call, outcome, 0)
+def _success(body: Body, settings: ProgressSettings, call: Pending) -> Price:
+    same = _same(body, call)
+    kind = call.traits & KIND
     if same >= 0:
-        if same < count - body.fresh and kind not in _WRITES:
+        writes = kind in _WRITES
+        if same < len(body.tools) - body.fresh and not writes:
             return _RE_CHECK
-        if kind in _WRITES:
+        if writes:
             return Price(settings.fault, Reason.REWRITTEN)
-        if same < count - body.recent:
+        if same < len(body.tools) - body.recent:
             return _RE_READ
-        waits = traits & WAIT
-        if time - entry_time(body, same) >= settings.pause_ms:
+        waits = call.traits & WAIT
+        if call.time - entry_time(body, same) >= settings.pause_ms:
             return Price(settings.spaced if waits else settings.waiting, Reason.PAUSED)
         if waits:
             return Price(settings.waiting, Reason.WAITING)
         return Price(settings.repeat, Reason.REPEAT)
-    if call == target or not _reworded(body, tool, call, target, outcome, kind):
+    if call.call == call.target or not _reworded(body, call):
         return NEWS
     points = settings.reworded
     if kind == EFFECT:
@@ -145,46 +105,42 @@ def _success(
     return Price(points, Reason.REWORDED)
 
 
-def _same(body: Body, tool: int, call: bytes, outcome: bytes, failed: int) -> int:
+def _same(body: Body, call: Pending) -> int:
     """The newest entry with this call and outcome, -1 for none."""
-    place = newest(body.calls, CALL, call, len(body.tools))
+    place = newest(body.calls, CALL, call.call, len(body.tools))
     while place >= 0:
         if (
-            entry_outcome(body, place) == outcome
-            and body.tools[place] == tool
-            and bool(body.flags[place] & MISSING) == bool(failed)
+            entry_outcome(body, place) == call.outcome
+            and body.tools[place] == call.tool
+            and bool(body.flags[place] & MISSING) == bool(call.failed)
         ):
             return place
-        place = newest(body.calls, CALL, call, place)
+        place = newest(body.calls, CALL, call.call, place)
     return -1
 
 
-def _alike(body: Body, tool: int, call: bytes, class_: bytes) -> int:
+def _alike(body: Body, call: Pending) -> int:
     """The newest entry that is another call of the tool and failed in the same class, -1 for none."""
-    if class_ == NO_CLASS:
+    if call.class_ == NO_CLASS:
         return -1
-    place = newest(body.classes, CLASS, class_, len(body.tools))
+    place = newest(body.classes, CLASS, call.class_, len(body.tools))
     while place >= 0:
-        if body.tools[place] == tool and body.flags[place] & MISSING and entry_call(body, place) != call:
+        if body.tools[place] == call.tool and body.flags[place] & MISSING and entry_call(body, place) != call.call:
             return place
-        place = newest(body.classes, CLASS, class_, place)
+        place = newest(body.classes, CLASS, call.class_, place)
     return -1
 
 
-def _reworded(body: Body, tool: int, call: bytes, target: bytes, outcome: bytes, kind: int) -> bool:
+def _reworded(body: Body, call: Pending) -> bool:
     """Whether a call in other words to the same target had this outcome; of a send only the target counts."""
-    count = len(body.tools)
-    place = newest(body.targets, CALL, target, count)
-    if kind == SEND and place >= 0 and body.tools[place] == tool and not body.flags[place] & MISSING:
-        return True
-    width = OUTCOME
+    place = newest(body.targets, CALL, call.target, len(body.tools))
+    newest_sent = call.traits & KIND == SEND
     while place >= 0:
-        if (
-            body.outcomes[place * width : place * width + width] == outcome
-            and body.tools[place] == tool
-            and not body.flags[place] & MISSING
-            and entry_call(body, place) != call
-        ):
-            return True
-        place = newest(body.targets, CALL, target, place)
+        if body.tools[place] == call.tool and not body.flags[place] & MISSING:
+            if newest_sent:
+                return True
+            if entry_outcome(body, place) == call.outcome and entry_call(body, place) != call.call:
+                return True
+        newest_sent = False
+        place = newest(body.targets, CALL, call.target, place)
     return False

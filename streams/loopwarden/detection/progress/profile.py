@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopwarden.detection.profile import Judgement, Position, ResultView
 from loopwarden.detection.progress import encoding, events
-from loopwarden.detection.progress.body import Body
+from loopwarden.detection.progress.body import Body, Pending
 from loopwarden.detection.progress.compactions import compact
 from loopwarden.detection.progress.judging import GROUPS, Finding
 from loopwarden.detection.progress.messages import abort_name
@@ -43,44 +43,47 @@ class ProgressProfile:
 
     def call_fp(self, tool: str, facts: Facts) -> str:
         """The call's fingerprint, as 16 hex digits."""
-        call = events.asked(stored_name(tool), facts, b"", 0).call
-        return call.hex() if call is not None else ""
+        return events.asked(stored_name(tool), facts, b"", 0).call.hex()
 
     def on_call(
         self, body: Body, event: ToolCall, facts: Facts, at: Position, settings: AgentSettings
     ) -> list[Judgement]:
         """Judges a call, then opens it."""
-        call = _asked(event, facts, at)
+        name = stored_name(event.tool)
+        call = events.asked(name, facts, id_hash(event.call_id) if event.call_id else b"", at.time)
         batch = id_hash(event.batch_id)[:_BATCH_BYTES] if event.batch_id else b""
-        taken = events.take_call(body, settings.progress, call, batch)
-        return [] if taken.finding is None else [_judgement(body, taken.finding, call)]
+        finding = events.take_call(body, settings.progress, name, call, batch).finding
+        return [] if finding is None else [_judgement(body, finding, name, call)]
 
     def on_refused(
         self, body: Body, event: CallRefused, facts: Facts, at: Position, settings: AgentSettings
     ) -> list[Judgement]:
         """Takes back a call that was judged already; any other one counts as the call, then as its refusal."""
-        call = _asked(event, facts, at, result=True)
-        if events.take_back(body, call):
+        name = stored_name(event.tool)
+        call_id = id_hash(event.call_id) if event.call_id else b""
+        if events.take_back(body, name, call_id):
             return []
-        call = events.said(call)
-        taken = events.take_call(body, settings.progress, call)
-        events.take_result(body, settings.progress, call, facts, vetoed=True)
-        return [] if taken.finding is None else [_judgement(body, taken.finding, call)]
+        call = events.asked(name, facts, call_id, at.time)
+        finding = events.take_call(body, settings.progress, name, call).finding
+        events.refuse(body, call)
+        return [] if finding is None else [_judgement(body, finding, name, call)]
 
     def on_result(
         self, body: Body, event: ToolResult, facts: Facts, at: Position, settings: AgentSettings
     ) -> ResultView:
         """Closes what the result closes, with a price or with news."""
-        call = _asked(event, facts, at, result=True)
-        taken = events.take_result(body, settings.progress, call, facts, vetoed=event.vetoed or facts.own_veto)
-        judgements = [] if taken.finding is None else [_judgement(body, taken.finding, call)]
-        barren = any(closed.points > 0 for closed in taken.closed)
+        name = stored_name(event.tool)
+        call = events.asked(name, facts, id_hash(event.call_id) if event.call_id else b"", at.time, result=True)
+        vetoed = event.vetoed or facts.own_veto
+        taken = events.take_result(body, settings.progress, name, call, facts, vetoed=vetoed)
+        judgements = [] if taken.finding is None else [_judgement(body, taken.finding, name, call)]
+        barren = bool(taken.closed) and taken.closed[0].points > 0
         return ResultView(judgements, taken.recorded, taken.matched, taken.went_on, barren)
 
     def on_compaction(self, body: Body, event: Compaction, at: Position, settings: AgentSettings) -> list[Judgement]:
         """Closes what is open, and looks at the compactions before."""
         finding = compact(body, settings.progress)[0]
-        return [] if finding is None else [_judgement(body, finding, None)]
+        return [] if finding is None else [_judgement(body, finding, None, None)]
 
     def standing(
         self,
@@ -94,19 +97,11 @@ class ProgressProfile:
         return standing(body, settings.progress, at.time)
 
 
-def _asked(
-    event: ToolCall | ToolResult | CallRefused, facts: Facts, at: Position, *, result: bool = False
-) -> events.Asked:
-    call_id = id_hash(event.call_id) if event.call_id else b""
-    return events.asked(stored_name(event.tool), facts, call_id, at.time, result=result)
-
-
-def _judgement(body: Body, finding: Finding, call: events.Asked | None) -> Judgement:
+def _judgement(body: Body, finding: Finding, name: str | None, call: Pending | None) -> Judgement:
     """Puts a finding into the seam's form; a warning is emitted once per group, which is remembered here."""
     emit = not finding.is_told(body.told)
     if finding.level == "warning":
         body.told |= GROUPS[finding.rule]
-    name = None if call is None else call.name
     return Judgement(
         level=finding.level,
         action=finding.action,
@@ -115,8 +110,8 @@ def _judgement(body: Body, finding: Finding, call: events.Asked | None) -> Judge
         count=finding.count,
         message=finding.message,
         emit=emit,
-        call_fp=call.call.hex() if call is not None and call.call is not None else "",
-        target_fp=call.target.hex() if call is not None and call.target else None,
+        call_fp=call.call.hex() if call is not None else "",
+        target_fp=call.target.hex() if call is not None else None,
         tool=abort_name(name) if name is not None and finding.action == "abort" else name,
         tools=finding.tools,
         period=finding.period or None,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["NEUTRAL", "WORDS", "Reason"]
+__all__ = ["LAST_NEUTRAL", "WORDS", "Reason"]
 
 
 class Reason(IntEnum):
-    """Reasons; the value is the place in a body's tally, so members are only added at the end."""
+    """Reasons: news, neutral ones, costly ones. The value is the place in a body's tally: add members at the end."""
 
     NEWS = 0
     UNKNOWN = 1
@@ -31,8 +31,8 @@ class Reason(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-NEUTRAL = frozenset([Reason.UNKNOWN, Reason.RE_CHECK, Reason.NEW_FAILURE, Reason.RE_READ])
-"""Neither news nor waste."""
+LAST_NEUTRAL = Reason.RE_READ
+"""Up to here a step is news, or neither news nor waste; above, it is waste. (A set would hash an enum in Python.)"""
 
 WORDS: tuple[tuple[Reason, str], ...] = (
     (Reason.REPEAT, "repeated"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from loopwarden.detection.progress import memory
-from loopwarden.detection.progress.body import BATCHED, KIND, TRAITS, WAIT, Body
+from loopwarden.detection.progress.body import BATCHED, FIRST, KIND, MISSING, TRAITS, WAIT, Body, Pending
 from loopwarden.detection.progress.judging import Finding, is_quiet, judge
 from loopwarden.detection.progress.steps import close_batch
 from loopwarden_schemas.progress_settings import ProgressSettings
@@ -53,60 +53,69 @@ class _Standing:
         self.body, self.settings, self.time = body, settings, time
         self.tools: dict[int, Finding | None] = {}
         self.targets: dict[bytes, Finding | None] = {}
+        self.found: list[StandingEntry] = []
 
     def entries(self) -> list[StandingEntry]:
         """The entries: tools, targets, calls."""
-        body = self.body
-        calls: dict[bytes, tuple[int, bytes, int]] = {}
-        for place in range(len(body.tools) - 1, memory.last_steps(body, STEPS) - 1, -1):
-            traits = body.flags[place] >> TRAITS & (KIND | WAIT)
-            calls.setdefault(
-                memory.entry_call(body, place), (body.tools[place], memory.entry_target(body, place), traits)
-            )
-        for tool in [*body.refused_tools, *(tool for tool, _, _ in calls.values())]:
-            if tool not in self.tools:
-                self.tools[tool] = self._judge(tool, _NEVER_MADE, _NEVER_MADE, 0)
-        for call, (tool, target, traits) in calls.items():
-            if target != call and target not in self.targets:
-                self.targets[target] = self._judge(tool, _NEVER_MADE, target, traits)
-        found: list[StandingEntry] = []
-        for tool, finding in self.tools.items():
-            if finding is not None:
-                found.append(_entry("tool", body.names[tool], finding))
-        tool_of = {target: tool for tool, target, _ in calls.values()}
-        for target, finding in self.targets.items():
-            found += self._narrow("target", target, finding, self.tools[tool_of[target]])
-        for call, (tool, target, traits) in calls.items():
-            finding = self._judge(tool, call, target, traits)
-            wider = (self.targets.get(target) if target != call else None) or self.tools[tool]
-            found += self._narrow("call", call, finding, wider)
-        return found
+        calls = self._coming()
+        for tool in self.body.refused_tools:
+            self._add_tool(tool)
+        for call in calls:
+            if call.tool not in self.tools:
+                self._add_tool(call.tool)
+            wider = self.tools[call.tool]
+            if call.target != call.call:
+                if call.target not in self.targets:
+                    self._add_target(call, wider)
+                wider = self.targets[call.target] or wider
+            self._add("call", call.call, self._judge(call), wider)
+        return self.found
 
-    def _judge(self, tool: int, call: bytes, target: bytes, traits: int) -> Finding | None:
-        name = self.body.names.get(tool)
-        if name is None:
-            return None  # a tool that is known by its key alone cannot be named to a runner
-        finding = judge(
-            self.body,
-            self.settings,
-            name=name,
-            tool=tool,
-            call=call,
-            target=target,
-            traits=traits,
-            time=self.time,
-        )
-        return None if finding is None or finding.is_told(self.body.told) else finding
+    def _coming(self) -> list[Pending]:
+        """The calls of the last steps, as if they came again, newest first."""
+        body, steps = self.body, STEPS
+        calls: dict[bytes, Pending] = {}
+        for place in range(len(body.flags) - 1, -1, -1):
+            call, flags = memory.entry_call(body, place), body.flags[place]
+            if call not in calls:
+                traits = flags >> TRAITS & (KIND | WAIT)
+                target = memory.entry_target(body, place)
+                calls[call] = Pending(call, target, body.tools[place], traits, b"", self.time)
+            if flags & FIRST:
+                steps -= 1
+                if not steps:
+                    break
+        return list(calls.values())
 
-    @staticmethod
-    def _narrow(scope: Scope, key: bytes, finding: Finding | None, wider: Finding | None) -> list[StandingEntry]:
+    def _judge(self, call: Pending) -> Finding | None:
+        name = self.body.names.get(call.tool)
+        # A tool that is known by its key alone cannot be named to a runner.
+        return None if name is None else judge(self.body, self.settings, name, call, untold=True)
+
+    def _add_tool(self, tool: int) -> None:
+        """A call of the tool that the run never made: nothing, unless its last one failed or it was refused."""
+        newest = memory.newest_of_tool(self.body, tool)
+        finding = None
+        if tool in self.body.refused_tools or (newest >= 0 and self.body.flags[newest] & MISSING):
+            finding = self._judge(Pending(_NEVER_MADE, _NEVER_MADE, tool, 0, b"", self.time))
+        self.tools[tool] = finding
         if finding is not None:
-            return [_entry(scope, key.hex(), finding)]
-        if wider is None:
-            return []
-        return [
-            StandingEntry(scope=scope, key=key.hex(), level="none", action="allow", detector=wider.rule, message="")
-        ]
+            self.found.append(_entry("tool", self.body.names[tool], finding))
+
+    def _add_target(self, call: Pending, wider: Finding | None) -> None:
+        """A call to the same target in words that the run never used."""
+        finding = self._judge(Pending(_NEVER_MADE, call.target, call.tool, call.traits, b"", self.time))
+        self.targets[call.target] = finding
+        self._add("target", call.target, finding, wider)
+
+    def _add(self, scope: Scope, key: bytes, finding: Finding | None, wider: Finding | None) -> None:
+        if finding is not None:
+            self.found.append(_entry(scope, key.hex(), finding))
+        elif wider is not None:
+            # What comes off better than its tool or target is exempted.
+            self.found.append(
+                StandingEntry(scope=scope, key=key.hex(), level="none", action="allow", detector=wider.rule, message="")
+            )
 
 
 def _entry(scope: Scope, key: str, finding: Finding) -> StandingEntry:

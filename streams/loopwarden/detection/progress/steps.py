@@ -18,10 +18,20 @@ from loopwarden.detection.progress.body import (
     Pending,
 )
 from loopwarden.detection.progress.prices import Price, price
-from loopwarden.detection.progress.reasons import NEUTRAL, Reason
-from loopwarden_schemas.progress_settings import QUARTERS, ProgressSettings
+from loopwarden.detection.progress.reasons import LAST_NEUTRAL, Reason
+from loopwarden_schemas.progress_settings import ProgressSettings
 
-__all__ = ["Closed", "close_all", "close_batch", "close_single", "find", "joins_batch", "make_room", "take_out"]
+__all__ = [
+    "Closed",
+    "close_all",
+    "close_batch",
+    "close_single",
+    "find",
+    "find_by_id",
+    "joins_batch",
+    "make_room",
+    "take_out",
+]
 
 _TALLY_LIMIT = 9_999
 _REASONS = len(Reason)
@@ -32,11 +42,11 @@ class Closed(NamedTuple):
 
     Attributes:
         reason: Why it cost what it cost.
-        points: Its price in points; what news took off at most, negative.
+        points: Its price, in quarters; what news takes off at most, negative.
     """
 
     reason: Reason
-    points: float
+    points: int
 
 
 def make_room(body: Body, settings: ProgressSettings, batch: bytes) -> list[Closed]:
@@ -73,22 +83,31 @@ def joins_batch(body: Body, settings: ProgressSettings, batch: bytes) -> bool:
     return sum(1 for call in body.pending if call.traits & BATCHED) < settings.batch_max
 
 
-def find(body: Body, tool: int, call: bytes | None, call_id: bytes) -> Pending | None:
+def find(body: Body, result: Pending) -> Pending | None:
     """The newest open, unanswered call that a result belongs to (progress, 6).
 
     Args:
         body: The run.
-        tool: Place of the result's tool.
-        call: Fingerprint of its call, None where the result does not say: then the call id decides.
-        call_id: First bytes of the hashed call id, empty for none.
+        result: What the result says of its call; where it says nothing but a call id, that decides.
     """
+    if not result.call:
+        return find_by_id(body, result.tool, result.call_id)
+    call, call_id = result.call, result.call_id
     for pending in reversed(body.pending):
-        if pending.ended or pending.tool != tool:
-            continue
-        if call is None:
-            if call_id and pending.call_id == call_id:
-                return pending
-        elif pending.call == call and (not call_id or not pending.call_id or pending.call_id == call_id):
+        if (
+            pending.call == call
+            and not pending.ended
+            and pending.tool == result.tool
+            and (not call_id or not pending.call_id or pending.call_id == call_id)
+        ):
+            return pending
+    return None
+
+
+def find_by_id(body: Body, tool: int, call_id: bytes) -> Pending | None:
+    """The newest open, unanswered call of a tool with this call id."""
+    for pending in reversed(body.pending):
+        if pending.call_id == call_id and not pending.ended and pending.tool == tool:
             return pending
     return None
 
@@ -120,7 +139,7 @@ def close_single(body: Body, settings: ProgressSettings, call: Pending, *, opene
     """
     if opened:
         _remove(body, call)
-    paid = _price(body, settings, call)
+    paid = price(body, settings, call)
     if _changes_world(call, paid.reason):
         body.fresh = 0
     _remember(body, settings, call, FIRST)
@@ -132,7 +151,7 @@ def close_batch(body: Body, settings: ProgressSettings) -> Closed:
     members = [call for call in body.pending if call.traits & BATCHED]
     body.pending = [call for call in body.pending if not call.traits & BATCHED]
     body.batch = b""
-    paid = [_price(body, settings, call) for call in members]
+    paid = [price(body, settings, call) for call in members]
     if any(_changes_world(call, each.reason) for call, each in zip(members, paid, strict=True)):
         body.fresh = 0
     flag = FIRST
@@ -167,30 +186,15 @@ def _settle(body: Body, settings: ProgressSettings, paid: Price) -> Closed:
             body.refused_tools = {}
         if not body.points:
             body.told = 0
-        return Closed(reason, -settings.relief / QUARTERS)
+        return Closed(reason, -settings.relief)
     if reason is Reason.NEW_FAILURE or reason is Reason.UNKNOWN:
         body.news_age = body.age
-    if reason not in NEUTRAL:
+    if reason > LAST_NEUTRAL:
         body.points = min(body.points + points, settings.most)
         if not body.tally:
             body.tally = [0] * _REASONS
         body.tally[reason] = min(body.tally[reason] + 1, _TALLY_LIMIT)
-    return Closed(reason, points / QUARTERS)
-
-
-def _price(body: Body, settings: ProgressSettings, call: Pending) -> Price:
-    return price(
-        body,
-        settings,
-        tool=call.tool,
-        call=call.call,
-        target=call.target,
-        traits=call.traits,
-        time=call.time,
-        outcome=call.outcome,
-        class_=call.class_,
-        failed=call.failed,
-    )
+    return Closed(reason, points)
 
 
 def _changes_world(call: Pending, reason: Reason) -> bool:
@@ -202,21 +206,14 @@ def _changes_world(call: Pending, reason: Reason) -> bool:
 
 
 def _remember(body: Body, settings: ProgressSettings, call: Pending, first: int) -> None:
-    memory.append(
-        body,
-        tool=call.tool,
-        call=call.call,
-        target=call.target,
-        outcome=call.outcome,
-        class_=call.class_,
-        flags=call.failed | first | (call.traits & (KIND | WAIT)) << TRAITS,
-        time=call.end if call.ended else call.time,
-        memory=settings.memory,
-    )
+    memory.append(body, call, call.failed | first | (call.traits & (KIND | WAIT)) << TRAITS, settings.memory)
 
 
 def _remove(body: Body, call: Pending) -> None:
     pending = body.pending
+    if pending[-1] is call:
+        del pending[-1]
+        return
     for place in range(len(pending) - 1, -1, -1):
         if pending[place] is call:
             del pending[place]
