@@ -46,7 +46,7 @@ def fleet() -> tuple[FoldedWorker, ReadingRoom]:
 async def draw(folder: Path) -> None:
     """Draws fleet and run."""
     worker, room = fleet()
-    app = create_web(worker, worker.metrics, worker, records=room, configuration=CONFIGURATION)
+    app = create_web(worker, worker.metrics, worker, records=room)
     async with TestServer(app) as server:
         base = str(server.make_url("/"))
         await screenshot(base, folder / "fleet.png", height=820)

@@ -47,7 +47,7 @@ class Page(HTMLParser):
 
 def page_of(worker: FoldedWorker, fragment: str = "", **options: Any) -> Page:
     async def look() -> str:
-        app = create_web(worker, worker.metrics, worker, configuration=CONFIGURATION, **options)
+        app = create_web(worker, worker.metrics, worker, **options)
         async with TestServer(app) as server:
             return await dump_dom(str(server.make_url("/")) + fragment)
 
@@ -113,7 +113,7 @@ def test_without_the_token_it_asks_for_it_and_shows_nothing() -> None:
 def test_screenshot(tmp_path: Path) -> None:
     async def draw() -> bytes:
         worker, _ = fleet()
-        app = create_web(worker, worker.metrics, worker, configuration=CONFIGURATION)
+        app = create_web(worker, worker.metrics, worker)
         async with TestServer(app) as server:
             await screenshot(str(server.make_url("/")), tmp_path / "page.png", width=800, height=600)
         return (tmp_path / "page.png").read_bytes()

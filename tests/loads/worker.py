@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from loopwarden.detection.partition import Batch
 from loopwarden.processor.metrics import Metrics
-from loopwarden.processor.web import Activity, Deed, FoundRun, PastRun, Rate
+from loopwarden.processor.web import Activity, Deed, FoundRun, PastRun, Rate, Sizes
 from loopwarden_schemas.configuration import Configuration
 from loopwarden_schemas.verdicts import Verdict
 from tests.loads.records import MemoryRows, Record, fold_all, records
@@ -18,13 +18,13 @@ from tests.loads.records import MemoryRows, Record, fold_all, records
 class FoldedWorker:
     """One worker: what it was fed stands in its tables. Implements ``Inspection`` and ``HealthCheck``."""
 
-    configuration: Configuration
+    settings: Configuration
     partition: int = 0
     others: list[str] = field(default_factory=list)
     sick: str = ""
 
     def __post_init__(self) -> None:
-        self.metrics = Metrics(self.configuration)
+        self.metrics = Metrics(self.settings)
         self.activity = Activity()
         self.rows = MemoryRows()
         self.batches: list[Batch] = []
@@ -37,7 +37,7 @@ class FoldedWorker:
         self, what: Sequence[Record], *, now_ms: int | None = None, size: int = 500, fold_seconds: float = 0.002
     ) -> None:
         """Folds records and counts them."""
-        for batch in fold_all(what, self.configuration, size=size, rows=self.rows):
+        for batch in fold_all(what, self.settings, size=size, rows=self.rows):
             self.batches.append(batch)
             for observer in (self.metrics, self.activity):
                 observer.batch_finished(
@@ -58,9 +58,17 @@ class FoldedWorker:
         row = self.rows.history(run_id.encode())
         return None if row is None else FoundRun(run_id, self.partition, row, self.rows.window(run_id.encode()))
 
-    def live_runs(self) -> list[FoundRun]:
+    def configuration(self) -> Configuration:
+        """The configuration."""
+        return self.settings
+
+    def sizes(self) -> Sizes:
+        """How many runs there are."""
+        return Sizes(len(self.rows.ring), len(self.rows.armed))
+
+    def live_runs(self) -> Iterator[Sequence[FoundRun]]:
         """All runs in the tables."""
-        return [
+        yield [
             FoundRun(key.decode(), self.partition, row, self.rows.window(key)) for key, row in self.rows.ring.items()
         ]
 

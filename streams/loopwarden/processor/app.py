@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+import uuid
 from typing import Any
 
 import faust
@@ -53,7 +55,8 @@ class LoopWardenApp(faust.App):  # type: ignore[misc]
         self.settings = settings
         self.observer = observer
         self.failure: BaseException | None = None
-        self.partitions = Partitions(settings, capabilities, self._forget)
+        self._rebalance_began: float | None = None
+        self.partitions = Partitions(settings, capabilities, self._forget, observer)
         self.processor = BatchProcessor(settings, self.partitions, observer, expiry=capabilities.append_time)
         self.health = Health(self, stall_timeout_s=settings.stall_timeout_s)
         super().__init__(settings.topics.app_id, **options)
@@ -72,6 +75,18 @@ class LoopWardenApp(faust.App):  # type: ignore[misc]
     def _forget(self, tp: TP) -> None:
         self.tables.recovery.revoke(tp)
         self.observer.partition_lost(tp.partition)
+
+    def on_rebalance_start(self) -> None:
+        """Called when a rebalance begins."""
+        self._rebalance_began = time.monotonic()
+        super().on_rebalance_start()
+
+    def on_rebalance_end(self) -> None:
+        """Called when a rebalance, recovery included, is over."""
+        super().on_rebalance_end()
+        if self._rebalance_began is not None:
+            self.observer.rebalanced(time.monotonic() - self._rebalance_began)
+            self._rebalance_began = None
 
     async def on_start(self) -> None:
         """Connects the writers before the group can hand out partitions."""
@@ -125,13 +140,20 @@ class LoopWardenApp(faust.App):  # type: ignore[misc]
         return bool(self.rebalancing)
 
 
-def create_app(settings: WorkerSettings, capabilities: Capabilities, observer: Observer | None = None) -> LoopWardenApp:
+def create_app(
+    settings: WorkerSettings,
+    capabilities: Capabilities,
+    observer: Observer | None = None,
+    *,
+    url: str | None = None,
+) -> LoopWardenApp:
     """Makes the app.
 
     Args:
         settings: What the worker is started with.
         capabilities: What its broker can do (``preflight``).
         observer: Told of what happens; nobody by default.
+        url: Address of this worker's page, which the group's metadata tells the others.
     """
     settings = fit(settings, capabilities)
     topics = settings.topics
@@ -169,6 +191,8 @@ def create_app(settings: WorkerSettings, capabilities: Capabilities, observer: O
         broker_commit_livelock_soft_timeout=3600.0,
         # Ours serves loopback, and shows no table.
         web_enabled=False,
+        # Faust keeps what members hold by this address: it must be another one for each.
+        canonical_url=url or f"page-of://{uuid.uuid4().hex}",
         worker_redirect_stdouts=False,
     )
     source = app.topic(

@@ -298,6 +298,13 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
             if self._finished[tp] and (topics is None or tp in topics or tp.topic in topics)
         )
 
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        committed = bool(await super()._commit(offsets))
+        if committed:
+            for tp in offsets:
+                self.app.observer.commit(tp.partition)
+        return committed
+
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Commits what is finished before Faust forgets it."""
         with contextlib.suppress(KafkaError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ from faust.types import TP
 
 from loopwarden.broker.capabilities import Capabilities
 from loopwarden.processor.errors import StateLoss
+from loopwarden.processor.observer import Observer
 from loopwarden.processor.rows import PartitionRows, Watermark
 from loopwarden.processor.sender import Sender
 from loopwarden.processor.settings import WorkerSettings
@@ -38,6 +40,7 @@ class Partition:
         read: Changelog topic → offset after what was read from, or written to, it.
         ready: Its tables are recovered and checked: events may be folded.
         start: Offset of the first event to fold.
+        taken_at: When this worker became its writer, ``time.monotonic()``.
     """
 
     def __init__(self, number: int) -> None:
@@ -47,6 +50,7 @@ class Partition:
         self.read: dict[str, int] = {}
         self.ready = False
         self.start = 0
+        self.taken_at = 0.0
         self._configurations: dict[str, Configuration] = {}
 
     def configuration_at(self, offset: int, fallback: Configuration) -> tuple[Configuration, int | None]:
@@ -70,12 +74,16 @@ class Partitions:
         broker: What the broker can do.
         forget: Called with a changelog partition that was dropped: Faust's recovery must read it from the start, should
             it ever come back.
+        observer: Told of recovered partitions.
     """
 
-    def __init__(self, settings: WorkerSettings, broker: Capabilities, forget: Callable[[TP], None]) -> None:
+    def __init__(
+        self, settings: WorkerSettings, broker: Capabilities, forget: Callable[[TP], None], observer: Observer
+    ) -> None:
         self._settings = settings
         self._broker = broker
         self._forget = forget
+        self._observer = observer
         self._topics = settings.topics
         self._changelogs = (settings.topics.history_ring, settings.topics.post_compaction_window)
         self._fenced = (*self._changelogs, settings.topics.verdicts, settings.topics.shadow_verdicts)
@@ -183,6 +191,7 @@ class Partitions:
         writer = PartitionWriter(self._sender, number, identity)
         partition = self._all.setdefault(number, Partition(number))
         partition.ready = False
+        partition.taken_at = time.monotonic()
         partition.writer = writer
         await self._barrier(partition)
 
@@ -267,6 +276,10 @@ class Partitions:
                 await self._state_lost(partition, f"{tp.topic}/{tp.partition}: {problem}", committed[tp], ends[tp])
             await self._settle_configuration(partition, ends[tp])
             partition.ready = True
+            restored = len(partition.rows) + partition.rows.armed
+            self._observer.recovered(partition.number, restored, time.monotonic() - partition.taken_at)
+            self._observer.live_runs(partition.number, partition.rows.runs)
+            self._observer.armed_guards(partition.number, partition.rows.armed)
             log.info(
                 "partition %d ready: %d runs, %d armed guards, next event %d",
                 partition.number,

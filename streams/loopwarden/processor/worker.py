@@ -15,10 +15,14 @@ from typing import Any
 from loopwarden.broker.capabilities import Capabilities
 from loopwarden.errors import LoopWardenError
 from loopwarden.processor.app import LoopWardenApp, create_app
-from loopwarden.processor.observer import Observer
+from loopwarden.processor.inspection import WorkerInspection
+from loopwarden.processor.metrics import Metrics
+from loopwarden.processor.observer import Observer, Tee
 from loopwarden.processor.preflight import preflight
 from loopwarden.processor.reload import ConfigurationWatch
 from loopwarden.processor.settings import WorkerSettings
+from loopwarden.processor.site import Site
+from loopwarden.processor.web import Activity, create_web
 
 __all__ = ["run_worker"]
 
@@ -76,7 +80,15 @@ async def _serve(
     on_ready: Callable[[LoopWardenApp], None] | None,
     stopping: asyncio.Future[Any],
 ) -> int:
-    app = create_app(settings, broker, observer)
+    site, metrics, activity = None, None, Activity()
+    if settings.web_port is not None:
+        site, metrics = Site(settings), Metrics(settings.configuration)
+        observer = Tee(metrics, activity, *([observer] if observer else []))
+    app = create_app(settings, broker, observer, url=site.url if site else None)
+    if site is not None and metrics is not None:
+        inspection = WorkerInspection(app, activity, site.url)
+        await site.start(create_web(inspection, metrics, app.health, token=settings.web_token, hosts=site.hosts))
+        log.info("page and metrics: %s", site.url)
     watch = ConfigurationWatch(settings, app.reconfigure)
     # What stands by now lives as long as the worker: the collector need not look at it again.
     gc.collect()
@@ -99,6 +111,8 @@ async def _serve(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(settings.drain_timeout_s):
                     await app.stop()
+        if site is not None:
+            await site.stop()
     return _exit_code(app)
 
 

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from loopwarden.processor.web.activity import Activity
-from loopwarden.processor.web.inspection import Deed, FoundRun, HealthCheck, Inspection, PastRun, Rate, Records
+from loopwarden.processor.web.inspection import Deed, FoundRun, HealthCheck, Inspection, PastRun, Rate, Records, Sizes
 from loopwarden.processor.web.server import create_web
 
-__all__ = ["Activity", "Deed", "FoundRun", "HealthCheck", "Inspection", "PastRun", "Rate", "Records", "create_web"]
+__all__ = [
+    "Activity",
+    "Deed",
+    "FoundRun",
+    "HealthCheck",
+    "Inspection",
+    "PastRun",
+    "Rate",
+    "Records",
+    "Sizes",
+    "create_web",
+]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from loopwarden_schemas.configuration import Configuration
 from loopwarden_schemas.verdicts import Verdict
 
-__all__ = ["Deed", "FoundRun", "HealthCheck", "Inspection", "PastRun", "Rate", "Records"]
+__all__ = ["Deed", "FoundRun", "HealthCheck", "Inspection", "PastRun", "Rate", "Records", "Sizes"]
 
 
 class FoundRun(NamedTuple):
@@ -40,14 +41,32 @@ class Rate(NamedTuple):
     loops: int
 
 
+class Sizes(NamedTuple):
+    """How many runs a worker holds.
+
+    Attributes:
+        live_runs: Runs in history-ring.
+        armed: Runs in post-compaction-window.
+    """
+
+    live_runs: int
+    armed: int
+
+
 class Inspection(Protocol):
     """One worker as the page sees it. Called from the event loop; must not take long."""
+
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
 
     def find_run(self, run_id: str) -> FoundRun | None:
         """A run that this worker holds."""
 
-    def live_runs(self) -> Sequence[FoundRun]:
-        """All runs that this worker holds, as of now: a list of its own, nothing decoded."""
+    def sizes(self) -> Sizes:
+        """How many runs this worker holds."""
+
+    def live_runs(self) -> Iterator[Sequence[FoundRun]]:
+        """All runs that this worker holds, a part at a time: others have their turn in between."""
 
     def recent_verdicts(self) -> Sequence[Verdict]:
         """The last verdicts that this worker published, oldest first."""

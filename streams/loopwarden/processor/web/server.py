@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection
 from importlib.resources import files
 from typing import Any, Literal, Protocol
@@ -16,7 +17,6 @@ from loopwarden.processor.web.guard import guard
 from loopwarden.processor.web.inspection import FoundRun, HealthCheck, Inspection, PastRun, Records
 from loopwarden.processor.web.library import Library
 from loopwarden.processor.web.peers import HOP_HEADER, Peers
-from loopwarden_schemas.configuration import Configuration
 
 __all__ = ["Exposition", "create_web"]
 
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 RUNS_SHOWN = 50
 VERDICTS_SHOWN = 100
-_SLICE = 2_000
-"""Rows looked at before others have their turn."""
+_FLEET_S = 1.5
+"""So long one look over all rows is shown."""
 _TYPES = {"index.html": "text/html", "page.js": "text/javascript", "page.css": "text/css"}
 
 
@@ -43,7 +43,6 @@ def create_web(
     *,
     token: str | None = None,
     records: Records | None = None,
-    configuration: Configuration | None = None,
     hosts: Collection[str] = (),
 ) -> web.Application:
     """Makes the application; whoever runs it binds loopback unless told otherwise.
@@ -54,10 +53,9 @@ def create_web(
         health: Its health.
         token: Bearer token for everything but the empty page and the health checks; None asks for none.
         records: Reads ended runs up in the topics; None shows runs that are alive only.
-        configuration: Whose thresholds the rules are explained with.
         hosts: Further host names that the worker is asked under.
     """
-    pages = _Web(inspection, metrics, health, token, records, configuration or Configuration())
+    pages = _Web(inspection, metrics, health, token, records)
     app = web.Application(middlewares=[guard(token, hosts)])
     app.add_routes(
         [
@@ -90,14 +88,14 @@ class _Web:
         health: HealthCheck,
         token: str | None,
         records: Records | None,
-        configuration: Configuration,
     ) -> None:
         self._inspection = inspection
         self._metrics = metrics
         self._health = health
         self._library = Library(records)
-        self._configuration = configuration
         self._peers = Peers(token)
+        self._looking = asyncio.Lock()
+        self._fleet: tuple[float, dict[str, Any]] | None = None
 
     async def close(self, app: web.Application) -> None:
         await self._peers.close()
@@ -131,16 +129,23 @@ class _Web:
         return _json(_merged(fleets) | {"silent": answers.silent})
 
     async def _own_fleet(self) -> dict[str, Any]:
-        runs = self._inspection.live_runs()
+        async with self._looking:
+            if self._fleet is None or self._fleet[0] < time.monotonic():
+                # However many look at the page: all rows are gone through once in that time.
+                self._fleet = (time.monotonic() + _FLEET_S, await self._look())
+            return self._fleet[1]
+
+    async def _look(self) -> dict[str, Any]:
+        sizes = self._inspection.sizes()
         busiest: list[FoundRun] = []
-        for start in range(0, len(runs), _SLICE):
-            busiest = view.busiest([*busiest, *runs[start : start + _SLICE]], RUNS_SHOWN)
+        for part in self._inspection.live_runs():
+            busiest = view.busiest([*busiest, *part], RUNS_SHOWN)
             await asyncio.sleep(0)
         verdicts = [verdict for verdict in self._inspection.recent_verdicts() if verdict.stage == "final"]
         return {
             "workers": 1,
-            "live_runs": len(runs),
-            "armed": sum(found.window is not None for found in runs),
+            "live_runs": sizes.live_runs,
+            "armed": sizes.armed,
             "rates": [rate._asdict() for rate in self._inspection.rates()],
             "runs": [view.summary_view(found) for found in busiest],
             "verdicts": [view.verdict_brief(verdict) for verdict in reversed(verdicts[-VERDICTS_SHOWN:])],
@@ -167,7 +172,7 @@ class _Web:
             if past is None:
                 return _json({"error": trouble or "no such run", "silent": silent}, 502 if trouble else 404)
             # Silent workers cannot hold it: only a live run is in somebody's tables, and this one has ended.
-            own = view.past_view(past, self._configuration)
+            own = view.past_view(past, self._inspection.configuration())
             if past.ended:
                 silent = []
         else:
@@ -179,7 +184,9 @@ class _Web:
         known = {} if past is None else {verdict.id: verdict for verdict in past.verdicts}
         known |= {one.id: one for one in self._inspection.recent_verdicts() if one.run_id == run_id}
         in_order = sorted(known.values(), key=lambda one: one.cause.offset)
-        told: dict[str, Any] = {"verdicts": [view.verdict_view(one, self._configuration) for one in in_order]}
+        told: dict[str, Any] = {
+            "verdicts": [view.verdict_view(one, self._inspection.configuration()) for one in in_order]
+        }
         if past is not None:
             told |= {"deeds": [deed._asdict() for deed in past.deeds], "retained": past.complete}
         return told

@@ -25,7 +25,7 @@ Client = TestClient[web.Request, web.Application]
 
 @asynccontextmanager
 async def serving(worker: FoldedWorker, **options: Any) -> AsyncIterator[Client]:
-    app = create_web(worker, worker.metrics, worker, configuration=worker.configuration, **options)
+    app = create_web(worker, worker.metrics, worker, **options)
     async with TestClient(TestServer(app)) as client:
         yield client
 
