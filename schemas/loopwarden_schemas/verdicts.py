@@ -11,7 +11,21 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Action", "Cause", "Evidence", "Level", "Mode", "Scope", "Stage", "StandingEntry", "Verdict"]
+__all__ = [
+    "COMPACTION_LOOP_PERSISTED",
+    "Action",
+    "Cause",
+    "Evidence",
+    "Level",
+    "Mode",
+    "Scope",
+    "Stage",
+    "StandingEntry",
+    "Verdict",
+]
+
+COMPACTION_LOOP_PERSISTED = "compaction_loop_persisted"
+"""Detector of the documented abort: the loop came back after a compaction (rule 7)."""
 
 Level = Literal["none", "warning", "critical"]
 Action = Literal["allow", "warn", "block", "abort"]

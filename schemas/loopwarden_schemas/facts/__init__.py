@@ -6,7 +6,7 @@ flags; an event may carry the facts instead of the content (design: facts, not c
 
 from __future__ import annotations
 
-from loopwarden_schemas.facts.reduction import reduce_content, reduce_event
+from loopwarden_schemas.facts.reduction import reduce_content, reduce_event, reduce_outcome
 from loopwarden_schemas.facts.structure import FINGERPRINT_PATTERN, Facts, signature
 
-__all__ = ["FINGERPRINT_PATTERN", "Facts", "reduce_content", "reduce_event", "signature"]
+__all__ = ["FINGERPRINT_PATTERN", "Facts", "reduce_content", "reduce_event", "reduce_outcome", "signature"]

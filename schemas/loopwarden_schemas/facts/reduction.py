@@ -16,7 +16,7 @@ from loopwarden_schemas.facts.structure import Facts
 if TYPE_CHECKING:
     from loopwarden_schemas.events import CallRefused, ToolCall, ToolResult
 
-__all__ = ["reduce_content", "reduce_event"]
+__all__ = ["reduce_content", "reduce_event", "reduce_outcome"]
 
 ALL_PROFILES = frozenset({"documented", "progress"})
 
@@ -49,6 +49,29 @@ def reduce_content(
         fields |= progress.call_facts(tool, args, salt=salt)._asdict()
         fields |= progress.outcome_facts(result, error, salt=salt)._asdict()
     return Facts(**fields)
+
+
+def reduce_outcome(
+    call: Facts, tool: str, args: object = UNSET, result: object = UNSET, error: object = UNSET, *, salt: bytes = b""
+) -> Facts:
+    """Adds what came back to the facts of a call that is reduced already.
+
+    Args:
+        call: Facts of the call (``reduce_content`` without result).
+        tool: Exact tool name.
+        args: Its arguments: some rules depend on its action.
+        result: Result, ``UNSET`` where there is none.
+        error: Error, ``UNSET`` where there is none; wins over a result.
+        salt: Secret of the deployment.
+    """
+    out = documented.outcome(tool, args, result, error, salt)
+    return msgspec.structs.replace(
+        call,
+        outcome_fp=out.fingerprint,
+        unknown_tool=out.unknown_tool,
+        own_veto=out.own_veto,
+        **progress.outcome_facts(result, error, salt=salt)._asdict(),
+    )
 
 
 def _documented_call(tool: str, args: object, salt: bytes = b"") -> dict[str, Any]:

@@ -29,11 +29,25 @@ _WITH_FACTS = (ToolCall, ToolResult, CallRefused)
 class Record(Protocol):
     """A record as the broker hands it out."""
 
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    @property
+    def offset(self) -> int:
+        """Offset."""
+
+    @property
+    def timestamp(self) -> int:
+        """Broker time, epoch milliseconds."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Key."""
+
+    @property
+    def value(self) -> bytes | None:
+        """Value."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Headers."""
 
 
 class Rows(Protocol):

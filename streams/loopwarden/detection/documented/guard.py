@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from loopwarden_schemas.verdicts import COMPACTION_LOOP_PERSISTED
+
 __all__ = ["DETECTOR", "Guard", "message"]
 
-DETECTOR = "compaction_loop_persisted"
+DETECTOR = COMPACTION_LOOP_PERSISTED
 
 
 class Guard(Struct, array_like=True):
