@@ -6,14 +6,18 @@ LoopWardenError                 exit code 1
 │   ├── TopicMismatch           3   a topic is not as it must be
 │   └── EmbeddedBrokerError     3   the embedded broker did not start
 ├── StateError                  4   the tables do not match the log
+├── CallRefusedError            -   raised into the agent by the runner library: this call must not run
 └── RunAborted                  -   raised into the agent by the runner library
     └── CompactionLoopPersisted -   the documented one: the compaction did not break the loop
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "BrokerError",
+    "CallRefusedError",
     "CompactionLoopPersisted",
     "EmbeddedBrokerError",
     "LoopWardenError",
@@ -63,6 +67,28 @@ class StateError(LoopWardenError):
     """The tables do not match the log."""
 
     exit_code = 4
+
+
+class CallRefusedError(LoopWardenError):
+    """A verdict refused one call; the run goes on.
+
+    Attributes:
+        run_id: The run.
+        call_id: The refused call.
+        tool: Its tool.
+        detector: The rule.
+        blocked_result: What the model is given instead of a result (the documented blocked result).
+    """
+
+    def __init__(
+        self, message: str, *, run_id: str, call_id: str, tool: str, detector: str, blocked_result: dict[str, Any]
+    ) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.call_id = call_id
+        self.tool = tool
+        self.detector = detector
+        self.blocked_result = blocked_result
 
 
 class RunAborted(LoopWardenError):
