@@ -17,6 +17,7 @@ from loopwarden_schemas.facts.masking import MARK, mask
 from loopwarden_schemas.facts.plain import MAX_DEPTH, TOO_DEEP, plain, serialise
 from loopwarden_schemas.facts.serialisation import fingerprint
 from loopwarden_schemas.facts.tool_words import READ_WORDS, Kind, kind_of_words, tool_traits, words
+from loopwarden_schemas.json_reading import is_too_deep
 
 __all__ = ["NO_OUTCOME", "CallFacts", "OutcomeFacts", "call_facts", "outcome_facts", "overridden"]
 
@@ -284,11 +285,11 @@ def _outcome_facts(result: Any, error: Any, salt: bytes) -> OutcomeFacts:
 
 def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
     """The object or list that a text is, or None."""
-    if not text.lstrip().startswith(("{", "[")):
+    if not text.lstrip().startswith(("{", "[")) or is_too_deep(text.encode("utf-8", "surrogatepass")):
         return None
     try:
         return cast("dict[str, Any] | list[Any]", json.loads(text))
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from msgspec import UNSET, Raw, UnsetType
 from loopwarden_schemas.errors import WireError
 from loopwarden_schemas.facts import documented, progress
 from loopwarden_schemas.facts.structure import Facts
+from loopwarden_schemas.json_reading import read_leniently
 
 if TYPE_CHECKING:
     from loopwarden_schemas.events import CallRefused, ToolCall, ToolResult
@@ -117,7 +117,7 @@ def _completed(event: ToolCall | ToolResult | CallRefused, facts: Facts, profile
 
 
 def _content(raw: Raw | UnsetType, field: str) -> object:
-    """Decodes content. What msgspec is too strict for (a lone surrogate, 1e999) the standard library takes."""
+    """Decodes content."""
     if raw is UNSET:
         return UNSET
     try:
@@ -125,7 +125,7 @@ def _content(raw: Raw | UnsetType, field: str) -> object:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return json.loads(bytes(raw))
+        return read_leniently(bytes(raw))
     except (ValueError, RecursionError) as error:
         reason = "is nested too deeply" if isinstance(error, RecursionError) else "is not valid JSON"
-        raise WireError(field, reason) from None
+        raise WireError(field, "is not valid UTF-8" if isinstance(error, UnicodeDecodeError) else reason) from None
