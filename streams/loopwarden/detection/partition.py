@@ -184,6 +184,10 @@ def fold_batch(
             unknown = isinstance(error, UnknownEventType)
             dead_letters.append(DeadLetter(record, error.field, error.reason, error.value, unknown))
             continue
+        except Exception as error:
+            # A fault of ours must cost one event, not the partition; the rejection limit stops a worker that has many.
+            dead_letters.append(DeadLetter(record, "message", f"failed with {type(error).__name__}", "", False))
+            continue
         key = event.run_id.encode("utf-8", "surrogatepass")
         at = Position(topic, partition, offset, event_time(event, broker_time), stream_time if expiry else 0)
         run = runs.get(key)
@@ -193,8 +197,7 @@ def fold_batch(
             folded = fold(run.state, event, facts, at, _settings(configuration, run.state, event))
         except RowVersionError:
             raise
-        except Exception as error:
-            # A fault of ours must cost one event, not the partition; the rejection limit stops a worker that has many.
+        except Exception as error:  # of ours, too
             run.rebuild(configuration)
             dead_letters.append(DeadLetter(record, "fold", f"failed with {type(error).__name__}", "", False))
             continue
