@@ -21,6 +21,7 @@ from loopwarden.processor.worker import run_worker
 
 __all__ = ["RunningWorker", "running_worker"]
 
+_READY_S = 60.0
 _ROOT = Path(__file__).parents[2]
 
 
@@ -45,15 +46,12 @@ class RunningWorker:
 
 
 @asynccontextmanager
-async def running_worker(
-    bootstrap: str, prefix: str, *, timeout_s: float = 60.0, **environment: str
-) -> AsyncIterator[RunningWorker]:
+async def running_worker(bootstrap: str, prefix: str, **environment: str) -> AsyncIterator[RunningWorker]:
     """Starts a worker and waits until it is ready; stops it in the end.
 
     Args:
         bootstrap: The broker.
         prefix: Prefix of its topics.
-        timeout_s: Seconds until it must be ready.
         environment: More of its environment, without ``LOOPWARDEN_``, in lower case.
     """
     own = {f"LOOPWARDEN_{name.upper()}": value for name, value in environment.items()}
@@ -69,7 +67,7 @@ async def running_worker(
     )
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(_READY_S):
             line = (await process.stdout.readline()).decode().strip()
         assert line, f"the worker ended with code {await process.wait()}"
         yield RunningWorker(process, line)

@@ -16,9 +16,8 @@ from loopwarden_schemas.events import EVENT_TYPES, Usage
 from loopwarden_schemas.verdicts import Verdict
 from tests.loads.records import MemoryRows, Record, fold_all
 
-CONFIGURATION = Configuration.from_block(
-    {"enabled": True, "warningThreshold": 3, "criticalThreshold": 5, "globalCircuitBreakerThreshold": 7}
-)
+BLOCK = {"enabled": True, "warningThreshold": 3, "criticalThreshold": 5, "globalCircuitBreakerThreshold": 7}
+CONFIGURATION = Configuration.from_block(BLOCK)
 Event = dict[str, Any]
 
 

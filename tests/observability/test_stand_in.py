@@ -16,10 +16,10 @@ from loopwarden.processor import metric_definitions as define
 from loopwarden.processor.web import create_web
 from loopwarden_schemas.configuration import Configuration
 from tests.loads.worker import FoldedWorker
-from tests.observability.check import RANGE_S, RATE_INTERVAL_S, check_panels, check_variables
+from tests.observability.check import RANGE_S, RATE_INTERVAL_S, check_panels, check_raw, check_variables
 from tests.observability.expected import Exactly, Expectation, Roughly, Within, expected, quantile
 from tests.observability.load import CONFIGURATION, PerTick, as_records, tick
-from tests.observability.prometheus import PROMETHEUS, Prometheus, prometheus
+from tests.observability.prometheus import PROMETHEUS, prometheus
 
 pytestmark = [
     pytest.mark.slow,
@@ -106,7 +106,7 @@ def test_every_panel_and_variable(tmp_path: Path) -> None:
             tools = set(per_tick.calls("tool")) | {"none", "other"}
             problems += await check_variables(asked, {"job": {"loopwarden"}, "agent": agents, "tool": tools})
             assert not problems, "\n".join(problems)
-            await raw_counters(asked, per_tick)
+            await check_raw(asked, per_tick, TICKS_PER_S * SECONDS)
             firing = {alert["labels"]["alertname"] for alert in (await asked.get("alerts"))["alerts"]}
             # Whatever waits for minutes cannot be there yet; promtool shows it.
             assert {
@@ -117,28 +117,6 @@ def test_every_panel_and_variable(tmp_path: Path) -> None:
             assert "LoopWardenWorkerDown" not in firing
 
     asyncio.run(check())
-
-
-async def raw_counters(asked: Prometheus, per_tick: PerTick) -> None:
-    """All counters, exactly, once the load is over and was scraped."""
-    ticks = TICKS_PER_S * SECONDS
-    wanted = {
-        'sum(loopwarden_events_total)': sum(per_tick.types().values()),
-        'sum(loopwarden_agent_calls_total)': sum(per_tick.calls("tool").values()),
-        'sum(loopwarden_tool_calls_total{tool="search"})': per_tick.calls("tool")["search"],
-        'sum(loopwarden_agent_loops_total)': len(per_tick.loops),
-        'sum(loopwarden_verdicts_total)': len(per_tick.verdicts),
-        'loopwarden_event_to_verdict_seconds_count': len(per_tick.verdicts),
-        'sum(loopwarden_agent_cost_micros_total)': 8 * 4000,
-        'loopwarden_events_rejected_total{reason="not_json"}': 1,
-        'loopwarden_events_duplicate_total': 1,
-        'loopwarden_runner_dropped_events_total': 2,
-    }  # fmt: skip
-    got: dict[str, float] = {}
-    async with asyncio.timeout(15):
-        while got != {expr: ticks * number for expr, number in wanted.items()}:
-            await asyncio.sleep(0.5)
-            got = {expr: (await asked.query(expr, time.time()))[0][1] for expr in wanted}
 
 
 def _at(per_tick: int, seconds: int) -> tuple[float, float]:
