@@ -21,6 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from pydantic.alias_generators import to_camel
 
 from loopwarden_schemas.errors import ConfigurationError, clip
+from loopwarden_schemas.facts.tool_words import Kind
 from loopwarden_schemas.field_types import Natural, Positive, not_null
 from loopwarden_schemas.progress_settings import ProgressParameters, ProgressSettings
 
@@ -74,7 +75,7 @@ class LoopDetection(_Closed):
 class ToolOverride(_Closed):
     """What the name lists of profile ``progress`` get wrong about a tool."""
 
-    kind: Literal["read", "effect", "send", "other"] | None = None
+    kind: Kind | None = None
     wait: StrictBool | None = None
 
 
@@ -163,7 +164,7 @@ class AgentSettings:
     mode: ModeName = "enforce"
     documented: DocumentedSettings = field(default_factory=DocumentedSettings)
     progress: ProgressSettings = field(default_factory=ProgressSettings)
-    tools: tuple[tuple[str, str | None, bool | None], ...] = ()
+    tools: tuple[tuple[str, Kind | None, bool | None], ...] = ()
     ignored_after: int = 3
     idle_timeout_ms: int = 6 * 3_600_000
     config_version: str = ""

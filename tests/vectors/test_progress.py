@@ -8,19 +8,24 @@ texts are not normative.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from loopwarden.detection.partition import fold_batch
 from loopwarden.detection.progress import encoding, events
 from loopwarden.detection.progress.body import Body
 from loopwarden.detection.progress.compactions import compact
 from loopwarden.detection.progress.judging import GROUPS, Finding
 from loopwarden_schemas.codec import decode_event
+from loopwarden_schemas.configuration import Configuration
 from loopwarden_schemas.events import Compaction, ToolCall, ToolResult
 from loopwarden_schemas.facts import Facts, reduce_content, reduce_event
 from loopwarden_schemas.fingerprint import id_hash
 from loopwarden_schemas.progress_settings import ProgressParameters, ProgressSettings
+from loopwarden_schemas.verdicts import Verdict
+from tests.loads.records import MemoryRows, Record
 from tests.vectors.files import Case, cases
 
 
@@ -49,6 +54,66 @@ def test_vector(case: Case, salted: bool) -> None:
         if got != wanted:
             pytest.fail(f"{case.file} {vector['name']}, event {index} {raw}\nexpected {wanted}\n     got {got}")
         runs.put(raw, body)
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000], ids=lambda size: f"batches of {size}")
+@pytest.mark.parametrize("case", cases("progress", "progress-random", profile="progress"), ids=str)
+def test_stream(case: Case, size: int) -> None:
+    """The same events on the wire, folded in batches with the rows between them: families and sessions, too."""
+    vector = case.vector
+    configuration = Configuration(
+        {"loopwarden": {"profile": "progress", "progress": vector["config"], "mode": vector["mode"], "ignoredAfter": 0}}
+    )
+    rows = MemoryRows()
+    log = list(on_the_wire(vector["events"]))
+    published: list[list[dict[str, Any]]] = [[] for _ in log]
+    for start in range(0, len(log), size):
+        batch = fold_batch(rows, "t", 0, log[start : start + size], configuration, watermark=start - 1)
+        assert not batch.dead_letters
+        rows.apply(batch)
+        for _, verdict in batch.verdicts:
+            if verdict.stage == "final":
+                published[verdict.cause.offset].append(as_expected(verdict))
+    for index, (raw, expected) in enumerate(zip(vector["events"], vector["expected"], strict=True)):
+        wanted = [worded(verdict) for verdict in expected["verdicts"] if verdict["emitted"]]
+        if published[index] != wanted:
+            pytest.fail(
+                f"{case.file} {vector['name']}, event {index} {raw}\nexpected {wanted}\n     got {published[index]}"
+            )
+
+
+def on_the_wire(raws: list[dict[str, Any]]) -> Iterator[Record]:
+    """The vectors' runner: roots are followed up to, and a run that goes on with a compacted session keeps its root."""
+    roots: dict[str, str] = {}
+    compacted: dict[str, str] = {}
+    for offset, raw in enumerate(raws):
+        run, session = raw["run_id"], raw.get("session")
+        if run not in roots:
+            parent = raw.get("parent_run")
+            roots[run] = roots[parent] if parent else roots.get(compacted.pop(session or "", ""), run)
+        event = {key: raw[key] for key in raw if key not in _RENAMED}
+        event |= {_RENAMED[key]: raw[key] for key in raw if key in _RENAMED}
+        if "t" in raw:
+            event["ts"] = round(raw["t"] * 1000)
+        event["root_run_id"] = roots[run]
+        if raw["type"] == "compaction" and session:
+            compacted[session] = run
+        yield Record(offset, 0, roots[run].encode(), json.dumps(event).encode())
+
+
+_RENAMED = {"batch": "batch_id", "session": "session_id", "parent_run": "parent_run_id", "t": "t"}
+
+
+def as_expected(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "level": "abort" if verdict.action == "abort" else verdict.level,
+        "rule": verdict.detector,
+        "count": verdict.count,
+        "period": verdict.period or 0,
+        "points": verdict.points,
+        "scope": verdict.scope,
+        "emitted": True,
+    }
 
 
 class Runs:

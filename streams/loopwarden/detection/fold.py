@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from loopwarden.detection import run_state
+from loopwarden.detection import families, run_state
 from loopwarden.detection.notes import Note
 from loopwarden.detection.profile import Judgement, Position, Profile
 from loopwarden.detection.run_state import Abort, RunState
@@ -30,7 +30,7 @@ from loopwarden_schemas.facts import Facts
 from loopwarden_schemas.fingerprint import id_hash, stored_name, verdict_id
 from loopwarden_schemas.verdicts import Action, Cause, Level, Scope, Stage, StandingEntry, Verdict
 
-__all__ = ["IGNORED_DETECTOR", "Folded", "fold", "is_expired"]
+__all__ = ["IGNORED_DETECTOR", "NEED_A_RUN", "Folded", "fold", "is_expired"]
 
 IGNORED_DETECTOR = "verdict_ignored"
 """A runner goes on after critical verdicts (design: after a verdict)."""
@@ -46,11 +46,15 @@ class Folded(NamedTuple):
         state: The run's next state, None for a run that is over.
         verdicts: In the order in which they are published.
         notes: What counters rise from.
+        applied: It changed the run; not so a duplicate, or what ends a run that is not known.
+        family: The next state of the run's family; None where it has none.
     """
 
     state: RunState | None
     verdicts: list[Verdict]
     notes: list[Note]
+    applied: bool = True
+    family: RunState | None = None
 
 
 def is_expired(state: RunState, at: Position, settings: AgentSettings) -> bool:
@@ -59,7 +63,14 @@ def is_expired(state: RunState, at: Position, settings: AgentSettings) -> bool:
     return bool(limit and at.stream_time and at.stream_time - state.last_time > limit)
 
 
-def fold(state: RunState | None, event: Event, facts: Facts | None, at: Position, settings: AgentSettings) -> Folded:
+def fold(
+    state: RunState | None,
+    event: Event,
+    facts: Facts | None,
+    at: Position,
+    settings: AgentSettings,
+    family: RunState | None = None,
+) -> Folded:
     """Applies one event to its run.
 
     Args:
@@ -68,6 +79,7 @@ def fold(state: RunState | None, event: Event, facts: Facts | None, at: Position
         facts: Facts of a call, a result or a refusal (``reduce_event``); None for any other event.
         at: Where and when the event stands.
         settings: Settings of the run's agent.
+        family: State of the run's family, where its profile has families and it has one. Changed in place.
 
     Returns:
         State, verdicts and notes.
@@ -79,22 +91,22 @@ def fold(state: RunState | None, event: Event, facts: Facts | None, at: Position
         state = None
     known = state is not None
     if state is None:
-        if kind in _NEED_A_RUN:
+        if kind in NEED_A_RUN:
             # Nothing to end, to acknowledge or to release: such an event must not bring a run to life.
             _note_event(notes, event, event.agent_id or "", False, False)
-            return Folded(None, [], notes)
+            return Folded(None, [], notes, False, family)
         state = run_state.new(settings.profile, at.stream_time or at.time)
     if event.event_id and state.knows_event(id_hash(event.event_id)):
         notes.append(Note("duplicate", state.agent_id))
-        return Folded(state, [], notes)
+        return Folded(state, [], notes, False, family)
     _greet(state, event, at, notes)
     was_critical = state.critical
-    turn = _Turn(state, event, facts or _NO_FACTS, at, settings, state.rules, notes, known)
+    turn = _Turn(state, event, facts or _NO_FACTS, at, settings, state.rules, notes, known, family)
     if (apply := _APPLY.get(kind)) is not None:
         apply(turn, event)
     if kind not in _CALLS or event.usage is not None or event.publisher is not None:
         _note_event(notes, event, state.agent_id, turn.after_compaction, was_critical)
-    return Folded(None if kind is RunEnded else state, turn.verdicts, notes)
+    return Folded(None if kind is RunEnded else state, turn.verdicts, notes, True, turn.family)
 
 
 def _greet(state: RunState, event: Event, at: Position, notes: list[Note]) -> None:
@@ -137,6 +149,7 @@ class _Turn(Struct):
     rules: Profile
     notes: list[Note]
     known: bool
+    family: RunState | None = None
     verdicts: list[Verdict] = []
 
     @property
@@ -151,6 +164,8 @@ class _Turn(Struct):
     def call(self, event: ToolCall) -> None:
         state = self.state
         judgements = self.rules.on_call(state.body, event, self.facts, self.at, self.settings)
+        if self.rules.has_kin and families.spawns(event, self.facts):
+            judgements = judgements + self._in_family(event).judgements
         state.calls += 1
         if state.since_compaction >= 0:
             state.since_compaction += 1
@@ -170,6 +185,8 @@ class _Turn(Struct):
 
     def refused(self, event: CallRefused) -> None:
         judgements = self.rules.on_refused(self.state.body, event, self.facts, self.at, self.settings)
+        if self.rules.has_kin and families.spawns(event, self.facts):
+            judgements = judgements + self._in_family(event).judgements
         self.notes.append(Note("refused", self.state.agent_id, event.tool, "", 0, self.after_compaction))
         self.state.spent = None
         if not self._halted(event.call_id, event.tool):
@@ -181,6 +198,9 @@ class _Turn(Struct):
     def result(self, event: ToolResult) -> None:
         state = self.state
         view = self.rules.on_result(state.body, event, self.facts, self.at, self.settings)
+        went_on = view.went_on
+        if self.rules.has_kin and families.spawns(event, self.facts):
+            went_on = self._in_family(event).went_on or went_on
         if view.barren:
             spent = None if state.spent is None else Usage(**dict(zip(_SPENT, state.spent, strict=True)))
             self.notes.append(Note("barren", state.agent_id, event.tool, "", 0, self.after_compaction, spent))
@@ -189,7 +209,7 @@ class _Turn(Struct):
             state.take_judged(id_hash(event.call_id))
         if view.judgements:
             self._emit(view.judgements)
-        if view.went_on:
+        if went_on:
             self.notes.append(Note("went_on", state.agent_id, event.tool, self.settings.mode, 0, self.after_compaction))
             self._went_on(event)
         self.forecast(event)
@@ -213,8 +233,9 @@ class _Turn(Struct):
         self.forecast(None)
 
     def started(self, event: RunStarted) -> None:
-        if self.known:
-            self.forecast(None, force=True)
+        # A run that is not known may still have a family that is stuck.
+        if self.known or self.family is not None:
+            self.forecast(None, force=self.known)
 
     def released(self, event: RunReleased) -> None:
         state = self.state
@@ -223,14 +244,21 @@ class _Turn(Struct):
         state.ignored = 0
         state.critical = False
         state.judged.clear()
+        if self.family is not None:
+            self.family.body = self.family.rules.new()
+            self.family.abort = None
         self.forecast(None, force=True)
 
     def forecast(self, event: ToolResult | CallRefused | None, *, force: bool = False) -> None:
         """Publishes the standing where it changed (design: verdicts ahead of the call)."""
         state = self.state
         entries = self.rules.standing(state.body, event, self.facts if event else None, self.at, self.settings)
-        if state.abort is not None:
-            entries.append(self._abort_entry(state.abort))
+        abort = state.abort
+        if self.family is not None:
+            entries = families.merged(entries, families.standing(self.family, self.event, self.at, self.settings))
+            abort = abort or self.family.abort
+        if abort is not None:
+            entries.append(self._abort_entry(abort))
         if not entries and not state.standing and not force:
             return
         digest = _digest(entries)
@@ -266,6 +294,11 @@ class _Turn(Struct):
             count=abort.count,
         )
 
+    def _in_family(self, event: ToolCall | ToolResult | CallRefused) -> families.Entered:
+        entered = families.enter(self.family, event, self.facts, self.at, self.settings, self.state)
+        self.family = entered.family
+        return entered
+
     def _emit(self, judgements: list[Judgement]) -> None:
         for judgement in judgements:
             if not judgement.emit:
@@ -297,8 +330,9 @@ class _Turn(Struct):
 
     def _abort(self, judgement: Judgement) -> None:
         # Only what is enforced is repeated to a process that starts again.
-        if self.settings.mode == "enforce" and self.state.abort is None:
-            self.state.abort = Abort(
+        holder = self.family if judgement.for_root and self.family is not None else self.state
+        if self.settings.mode == "enforce" and holder.abort is None:
+            holder.abort = Abort(
                 judgement.detector, judgement.tool or "", judgement.count, judgement.message, judgement.scope
             )
 
@@ -387,7 +421,8 @@ class _Turn(Struct):
 
 _NO_FACTS = Facts()
 _SPENT = ("tokens_in", "tokens_out", "cost")
-_NEED_A_RUN = frozenset([RunEnded, VerdictAck, RunReleased])
+NEED_A_RUN: frozenset[type] = frozenset([RunEnded, VerdictAck, RunReleased])
+"""Events that bring no run to life."""
 _CALLS = frozenset([ToolCall, ToolResult, CallRefused])
 _APPLY: dict[type[Event], Callable[[_Turn, Any], None]] = {
     ToolCall: _Turn.call,

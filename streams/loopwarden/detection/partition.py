@@ -9,21 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from loopwarden.detection import run_state
-from loopwarden.detection.fold import fold
 from loopwarden.detection.notes import Note
 from loopwarden.detection.profile import Position
-from loopwarden.detection.run_state import RowVersionError, RunState
+from loopwarden.detection.working_set import ApplyFailed, Rows, WorkingSet
 from loopwarden_schemas.codec import decode_event, encode_verdict, event_time
-from loopwarden_schemas.configuration import AgentSettings, Configuration
+from loopwarden_schemas.configuration import Configuration
 from loopwarden_schemas.errors import UnknownEventType, WireError, clip
-from loopwarden_schemas.events import CallRefused, Event, ToolCall, ToolResult
-from loopwarden_schemas.facts import Facts, reduce_event
+from loopwarden_schemas.events import Event
 from loopwarden_schemas.verdicts import Verdict
 
 __all__ = ["Batch", "DeadLetter", "Record", "Rows", "fold_batch"]
-
-_WITH_FACTS = (ToolCall, ToolResult, CallRefused)
 
 
 class Record(Protocol):
@@ -48,16 +43,6 @@ class Record(Protocol):
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]:
         """Headers."""
-
-
-class Rows(Protocol):
-    """The rows of one partition, as of its applied watermark."""
-
-    def history(self, key: bytes) -> bytes | None:
-        """Row of history-ring."""
-
-    def window(self, key: bytes) -> bytes | None:
-        """Row of post-compaction-window."""
 
 
 class DeadLetter(NamedTuple):
@@ -112,32 +97,6 @@ class Batch(NamedTuple):
         return [(key, encode_verdict(verdict)) for key, verdict in self.verdicts]
 
 
-class _Applied(NamedTuple):
-    event: Event
-    facts: Facts | None
-    at: Position
-
-
-class _Run:
-    """A run at work in a batch: its state, what it was loaded from, and what was applied to it."""
-
-    __slots__ = ("applied", "had_row", "had_window", "row", "state", "window_row")
-
-    def __init__(self, row: bytes | None, window_row: bytes | None) -> None:
-        self.row = row
-        self.window_row = window_row
-        self.had_row = row is not None
-        self.had_window = window_row is not None
-        self.state: RunState | None = None if row is None else run_state.decode(row, window_row)
-        self.applied: list[_Applied] = []
-
-    def rebuild(self, configuration: Configuration) -> None:
-        """Folds again what was applied: an event whose fold failed half-way must leave no trace."""
-        self.state = None if self.row is None else run_state.decode(self.row, self.window_row)
-        for event, facts, at in self.applied:
-            self.state = fold(self.state, event, facts, at, _settings(configuration, self.state, event)).state
-
-
 def fold_batch(
     rows: Rows,
     topic: str,
@@ -164,7 +123,7 @@ def fold_batch(
     Raises:
         RowVersionError: A row is of a newer version: this worker must not go on.
     """
-    runs: dict[bytes, _Run] = {}
+    at_work = WorkingSet(rows, configuration)
     verdicts: list[tuple[bytes, Verdict]] = []
     dead_letters: list[DeadLetter] = []
     verdict_times: list[int] = []
@@ -179,49 +138,39 @@ def fold_batch(
         stream_time = max(stream_time, broker_time)
         try:
             event = _take(record)
-            facts = reduce_event(event) if isinstance(event, _WITH_FACTS) else None
+            at = Position(topic, partition, offset, event_time(event, broker_time), stream_time if expiry else 0)
         except WireError as error:
-            unknown = isinstance(error, UnknownEventType)
-            dead_letters.append(DeadLetter(record, error.field, error.reason, error.value, unknown))
+            dead_letters.append(_dead_letter(record, error))
             continue
         except Exception as error:
             # A fault of ours must cost one event, not the partition; the rejection limit stops a worker that has many.
             dead_letters.append(DeadLetter(record, "message", f"failed with {type(error).__name__}", "", False))
             continue
-        key = event.run_id.encode("utf-8", "surrogatepass")
-        at = Position(topic, partition, offset, event_time(event, broker_time), stream_time if expiry else 0)
-        run = runs.get(key)
-        if run is None:
-            run = runs[key] = _Run(rows.history(key), rows.window(key))
         try:
-            folded = fold(run.state, event, facts, at, _settings(configuration, run.state, event))
-        except RowVersionError:
-            raise
-        except Exception as error:  # of ours, too
-            run.rebuild(configuration)
-            dead_letters.append(DeadLetter(record, "fold", f"failed with {type(error).__name__}", "", False))
+            folded = at_work.apply(event, at)
+        except WireError as error:
+            dead_letters.append(_dead_letter(record, error))
             continue
-        run.state = folded.state
-        run.applied.append(_Applied(event, facts, at))
+        except ApplyFailed as error:
+            dead_letters.append(DeadLetter(record, error.field, error.reason, "", False))
+            continue
         kind = event.type_
         events[kind] = events.get(kind, 0) + 1
         if folded.verdicts:
-            message_key = record.key or key
+            message_key = record.key or event.key.encode("utf-8", "surrogatepass")
             verdicts += [(message_key, verdict) for verdict in folded.verdicts]
             verdict_times += [broker_time] * len(folded.verdicts)
         notes += folded.notes
     history: dict[bytes, bytes | None] = {}
     window: dict[bytes, bytes | None] = {}
     window_offsets: dict[bytes, int] = {}
-    for key, run in runs.items():
-        if not run.applied:
-            continue
-        row, guard = (None, None) if run.state is None else run_state.encode(run.state)
-        if row is not None or run.had_row:
-            history[key] = row
-        if guard is not None or run.had_window:
-            window[key] = guard
-            window_offsets[key] = run.applied[-1].at.offset
+    for run in at_work.rows():
+        if run.writes_history:
+            history[run.key] = run.history
+        if run.writes_window:
+            window[run.key] = run.window
+            window_offsets[run.key] = run.offset
+    history |= at_work.kin_rows()
     return Batch(
         verdicts,
         dead_letters,
@@ -237,8 +186,8 @@ def fold_batch(
     )
 
 
-def _settings(configuration: Configuration, state: RunState | None, event: Event) -> AgentSettings:
-    return configuration.settings_for(event.agent_id or (state.agent_id if state else None))
+def _dead_letter(record: Record, error: WireError) -> DeadLetter:
+    return DeadLetter(record, error.field, error.reason, error.value, isinstance(error, UnknownEventType))
 
 
 def _take(record: Record) -> Event:

@@ -96,9 +96,15 @@ class ResultView(NamedTuple):
 
 
 class Profile(Protocol):
-    """One way to recognise a loop. Bodies are changed in place; nothing else is."""
+    """One way to recognise a loop. Bodies are changed in place; nothing else is.
+
+    Attributes:
+        name: Its name in the configuration.
+        has_kin: Its runs have families and hand their state on in a session (``families``, ``sessions``).
+    """
 
     name: str
+    has_kin: bool
 
     def new(self) -> Any:
         """The body of a run that begins."""

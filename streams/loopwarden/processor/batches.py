@@ -23,7 +23,7 @@ from loopwarden.processor.rows import Plan
 from loopwarden.processor.settings import WorkerSettings
 from loopwarden.processor.sweep import Sweep
 from loopwarden_schemas.configuration import Configuration
-from loopwarden_schemas.topics import CHANGELOG_BYTES, DEAD_LETTER_MARGIN, EVENT_BYTES, VERDICT_BYTES
+from loopwarden_schemas.topics import CHANGELOG_BYTES, DEAD_LETTER_MARGIN, EVENT_BYTES, RESERVED, VERDICT_BYTES
 
 __all__ = ["BatchProcessor"]
 
@@ -119,7 +119,7 @@ class BatchProcessor:
         self._observer.batch_finished(
             partition.number, batch, fold_seconds=fold_seconds, now_ms=int(time.time() * 1000)
         )
-        if swept := sum(key not in batch.history for key in expired):
+        if swept := sum(key not in batch.history and key[:1] != RESERVED for key in expired):
             self._observer.runs_expired(partition.number, swept)
         self._observer.live_runs(partition.number, rows.runs)
         self._observer.armed_guards(partition.number, rows.armed)

@@ -12,7 +12,9 @@ from loopwarden.detection.documented.detectors import (
     unknown_tool,
 )
 from loopwarden.detection.documented.guard import DETECTOR as GUARD
+from loopwarden.detection.families import PREFIX as FAMILY_PREFIX
 from loopwarden.detection.fold import IGNORED_DETECTOR
+from loopwarden.detection.progress.judging import GROUPS
 from loopwarden.detection.partition import DeadLetter
 from loopwarden_schemas.configuration import Configuration
 from loopwarden_schemas.fingerprint import stored_name
@@ -57,21 +59,15 @@ DOCUMENTED_RULES: tuple[tuple[str, str, str], ...] = (
 """Rule, level and action of everything that profile ``documented`` says."""
 PROGRESS_RULES: tuple[tuple[str, str, str], ...] = (
     *(
-        (rule, level, action)
-        for rule in (
-            "repeat",
-            "lap",
-            "stale",
-            "failing",
-            "missing_tool",
-            "waiting",
-            "unanswered",
-            "reworded",
-        )
+        (prefix + rule, level, action)
+        for prefix in ("", FAMILY_PREFIX)
+        for rule in GROUPS
+        if rule != "compaction_churn"
         for level, action in (("warning", "warn"), ("critical", "block"))
     ),
-    ("refused", "critical", "block"),
-    ("refused", "critical", "abort"),
+    *((prefix + "refused", "critical", action) for prefix in ("", FAMILY_PREFIX) for action in ("block", "abort")),
+    ("compaction_churn", "warning", "warn"),
+    *((rule, "critical", "abort") for rule in ("compaction_loop", "compaction_no_news", "compaction_idle")),
     (IGNORED_DETECTOR, "critical", "abort"),
 )
 """The same of profile ``progress``."""

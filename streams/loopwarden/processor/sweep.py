@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-from loopwarden.detection import run_state
+from loopwarden.detection import kin
 from loopwarden.processor.partitions import Partition
 from loopwarden_schemas.configuration import Configuration
-from loopwarden_schemas.topics import RESERVED
 
 __all__ = ["Sweep"]
 
@@ -44,10 +43,10 @@ class Sweep:
         found: list[bytes] = []
         for key in islice(iter(keys.pop, None), min(SLICE, len(keys))):
             row = partition.rows.history(key)
-            if row is None or key[:1] == RESERVED:
+            seen = None if row is None else kin.peek(key, row)
+            if seen is None:
                 continue
-            agent_id, last_time = run_state.peek(row)
-            limit = configuration.settings_for(agent_id or None).idle_timeout_ms
-            if limit and stream_time - last_time > limit:
+            limit = configuration.settings_for(seen.agent_id or None).idle_timeout_ms
+            if limit and stream_time - seen.last_time > limit:
                 found.append(key)
         return found

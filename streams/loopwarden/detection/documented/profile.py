@@ -26,6 +26,7 @@ class DocumentedProfile:
     """Judges exactly as the documented system does; see ``loopwarden.detection.profile.Profile``."""
 
     name = "documented"
+    has_kin = False
 
     def new(self) -> Body:
         """The body of a run that begins."""

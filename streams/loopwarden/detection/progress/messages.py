@@ -19,7 +19,6 @@ __all__ = [
     "lapped",
     "missing",
     "no_news",
-    "of_family",
     "refused_tool",
     "repeated",
     "reworded",
@@ -129,11 +128,6 @@ def idling(compactions: int) -> str:
 def churning(compactions: int, calls: int) -> str:
     """Compactions with little work."""
     return f"{compactions} compactions within {calls} calls: the context fills faster than work gets done"
-
-
-def of_family(message: str) -> str:
-    """The same about the runs of one task."""
-    return f"across the runs of one task: {message}"
 
 
 def abort_name(tool: str) -> str:

@@ -24,6 +24,7 @@ class ProgressProfile:
     """Asks whether a run still learns anything; see ``loopwarden.detection.profile.Profile``."""
 
     name = "progress"
+    has_kin = True
 
     def new(self) -> Body:
         """The body of a run that begins."""
