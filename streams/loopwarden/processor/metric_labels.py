@@ -14,8 +14,8 @@ from loopwarden.detection.documented.detectors import (
 from loopwarden.detection.documented.guard import DETECTOR as GUARD
 from loopwarden.detection.families import PREFIX as FAMILY_PREFIX
 from loopwarden.detection.fold import IGNORED_DETECTOR
-from loopwarden.detection.progress.judging import GROUPS
 from loopwarden.detection.partition import DeadLetter
+from loopwarden.detection.progress.judging import GROUPS
 from loopwarden_schemas.configuration import Configuration
 from loopwarden_schemas.fingerprint import stored_name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopwarden.detection.families import PREFIX as FAMILY_PREFIX
 from loopwarden_schemas.configuration import AgentSettings
 
 __all__ = ["rule_in_words"]
@@ -16,6 +17,10 @@ _PROGRESS = {
     "unanswered": "The same call was made again and again, and no result was recorded.",
     "reworded": "The same target was asked in other words, and gave the same answer.",
     "refused": "Calls that had been refused were tried again, and nothing new came in between.",
+    "compaction_churn": "The context was compacted repeatedly within few calls: it fills faster than work is done.",
+    "compaction_loop": "After the context was compacted, the run went straight back to a call with a known result.",
+    "compaction_no_news": "The context was compacted several times without one new result, and the run still repeats.",
+    "compaction_idle": "The context was compacted several times in a row with no call in between.",
 }
 
 
@@ -66,4 +71,6 @@ def rule_in_words(detector: str, level: str, settings: AgentSettings) -> str:
             return (
                 f"{settings.ignored_after} calls ran although they had been judged critical: the runner does not obey."
             )
+    if detector.startswith(FAMILY_PREFIX) and (rule := _PROGRESS.get(detector.removeprefix(FAMILY_PREFIX))):
+        return f"Across the runs of one task: {rule[0].lower()}{rule[1:]}"
     return _PROGRESS.get(detector, "")
