@@ -32,6 +32,8 @@ class Families:
             key: Message key of the verdict.
             verdict: The verdict.
         """
+        if verdict.mode != "enforce":
+            return
         offset = verdict.cause.offset
         if verdict.stage == "final":
             if verdict.action == "abort" and verdict.scope == "root":

@@ -30,7 +30,7 @@ class Outbox:
         parent_run_id: The run that started this one.
         root_run_id: The run at the top of the family.
         session_id: The session.
-        writer_id: Unique to this process: event ids begin with it.
+        new_event_id: Gives ids that are unique, also beyond this process.
         publish: Where events go.
     """
 
@@ -42,7 +42,7 @@ class Outbox:
         parent_run_id: str | None,
         root_run_id: str | None,
         session_id: str | None,
-        writer_id: str,
+        new_event_id: Callable[[], str],
         publish: Publish,
     ) -> None:
         self.run_id = run_id
@@ -50,7 +50,7 @@ class Outbox:
         self.parent_run_id = parent_run_id
         self.root_run_id = root_run_id
         self.session_id = session_id
-        self._writer_id = writer_id
+        self._new_event_id = new_event_id
         self._publish = publish
         self._seq = -1
         self._held: deque[tuple[Event, OnOffset | None, Future[None] | None]] = deque()
@@ -68,7 +68,7 @@ class Outbox:
         with self._lock:
             self._seq += 1
             event.seq = self._seq
-            event.event_id = f"{self._writer_id}-{self._seq}"
+            event.event_id = self._new_event_id()
             event.ts = now_ms()
             event.agent_id = self.agent_id
             event.parent_run_id = self.parent_run_id
@@ -81,11 +81,10 @@ class Outbox:
         if reducing is not None:
             reducing.add_done_callback(self._drain)
 
-    def after_fork(self, writer_id: str) -> None:
+    def after_fork(self) -> None:
         """In a child process: what is held belongs to the parent, and so does the lock."""
         self._lock = threading.RLock()
         self._held.clear()
-        self._writer_id = writer_id
 
     def _drain(self, _: Future[None]) -> None:
         with self._lock:

@@ -93,7 +93,7 @@ class Run:
             parent_run_id=self.parent_run_id,
             root_run_id=self.root_run_id,
             session_id=self.session_id,
-            writer_id=warden.writer_id,
+            new_event_id=warden._new_id,
             publish=warden._publish,
         )
 
@@ -323,8 +323,8 @@ class Run:
             )
             self._refuse(call, refused, None)
             return refused
-        if verdict.action == "allow" or call is None:
-            return decision
+        if verdict.action == "allow" or call is None or decision.asked == "abort":
+            return decision  # an abort that is not obeyed here says more than what is said of this call
         match = final_match(verdict, verdict.run_id, now_ms())
         answer = self._act(match)
         judged = self._decision(match, answer.action, decision.call_id, decision.tool)
@@ -378,7 +378,7 @@ class Run:
         call.close()
 
     def _call_id(self, call_id: str | None) -> str:
-        return fitted(call_id, 1024) or self._warden._new_call_id()
+        return fitted(call_id, 1024) or self._warden._new_id()
 
     def _failed_open(self, tool: str, call_id: str, error: Exception) -> Decision:
         self._warden._failed("a call was let through unjudged", error)
@@ -480,10 +480,10 @@ class Run:
             RunStarted(run_id=self.id, framework=started.framework, version=started.version, model=started.model)
         )
 
-    def _after_fork(self, writer_id: str) -> None:
+    def _after_fork(self) -> None:
         self._calls.after_fork()
         self._inbox.after_fork()
-        self._outbox.after_fork(writer_id)
+        self._outbox.after_fork()
 
     def __enter__(self) -> Self:
         return self

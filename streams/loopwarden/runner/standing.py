@@ -54,6 +54,8 @@ class Standing:
     def call_published(self) -> None:
         """A call was handed over: until its offset is known, nothing said of single calls holds."""
         self._unacknowledged += 1
+        if self._abort is not None and self._abort[1].mode == "observe":
+            self._abort = None  # it ended nothing, and was told once
 
     def call_acknowledged(self, offset: int | None) -> None:
         """A call that was handed over stands in the log.
@@ -83,9 +85,9 @@ class Standing:
             return
         if verdict.stage == "forecast":
             self._forecast, self._forecast_offset, self._received_ms = verdict, offset, now_ms
-            if self._abort is not None and offset > self._abort[0]:
+            if self._abort is not None and offset > self._abort[0] and self._abort[1].mode == "enforce":
                 self._abort = None  # a complete standing: it repeats the abort, or the run was released
-        elif verdict.action == "abort" and verdict.scope != "root":
+        elif verdict.action == "abort" and (verdict.scope != "root" or verdict.mode == "observe"):
             self._abort = (offset, final_match(verdict, verdict.run_id, now_ms))
 
     # What comes of it.

@@ -10,6 +10,7 @@ import os
 import threading
 import uuid
 import weakref
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 QUEUE_SIZE = 10_000
 FLUSH_TIMEOUT = 5.0
+HELD_RUNS = 10_000
+"""Runs that are kept until they end; of more, the oldest live only as long as somebody else holds them."""
 _PRUNE_FROM = 64
 
 
@@ -115,6 +118,7 @@ class LoopWarden:
         self._closed = False
         self._lock = threading.RLock()
         self._runs: dict[str, weakref.WeakValueDictionary[str, Run]] = {}
+        self._held: OrderedDict[str, Run] = OrderedDict()
         self._prune_from = _PRUNE_FROM
         self._families = Families()
         self._reducer = Reducer()
@@ -209,6 +213,9 @@ class LoopWarden:
             if known is not None and not known.ended:
                 return known
             run = family[run_id] = Run(self, started, supports=supports)
+            self._held[run_id] = run
+            if len(self._held) > HELD_RUNS:
+                self._held.popitem(last=False)
         run._announce()
         return run
 
@@ -261,8 +268,9 @@ class LoopWarden:
     def _publish(self, event: Event, on_offset: OnOffset | None) -> None:
         self._bus.publish(event, on_offset)
 
-    def _new_call_id(self) -> str:
-        return f"{self.writer_id}.{next(self._call_numbers)}"
+    def _new_id(self) -> str:
+        # Not a uuid4: asking the system for random bytes gives up the interpreter lock.
+        return f"{self._writer}-{next(self._numbers)}"
 
     def _failed(self, what: str, error: Exception) -> None:
         # Only the error's type: its text may hold content.
@@ -276,6 +284,7 @@ class LoopWarden:
             if family is None or family.get(run.id) is not run:
                 return
             del family[run.id]
+            self._held.pop(run.id, None)
             if not family:
                 self._drop(run.key)
 
@@ -325,8 +334,8 @@ class LoopWarden:
         )
 
     def _name_writer(self) -> None:
-        self.writer_id = uuid.uuid4().hex[:12]
-        self._call_numbers = itertools.count()
+        self._writer = uuid.uuid4().hex[:16]
+        self._numbers = itertools.count()
 
     def _after_fork(self) -> None:
         """In a child process: threads and sockets stayed with the parent, and so does what is queued."""
@@ -338,7 +347,7 @@ class LoopWarden:
             self._bus = self._kafka()
         for family in self._runs.values():
             for run in family.values():
-                run._after_fork(self.writer_id)
+                run._after_fork()
 
     def __enter__(self) -> Self:
         return self
