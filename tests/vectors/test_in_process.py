@@ -15,7 +15,6 @@ from loopwarden_schemas.facts import reduce_content
 from tests.vectors.files import Case, cases
 from tests.vectors.test_documented import lenient
 
-
 SALT = b"of this deployment"
 
 
@@ -54,7 +53,7 @@ class Player:
         else:
             # Another tool or other arguments than the call of that id had, or its result a second time.
             facts = reduce_content(tool, args, **content, salt=SALT)
-            self.warden._publish(ToolResult(run_id=run_id, tool=tool, call_id=call_id, facts=facts), None)
+            self.warden._host.publish(ToolResult(run_id=run_id, tool=tool, call_id=call_id, facts=facts))
 
 
 @pytest.mark.parametrize("content", ["fingerprint", "raw"])

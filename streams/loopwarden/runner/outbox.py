@@ -25,7 +25,6 @@ class Outbox:
     """Stamps a run's events and hands them on in order, also where one of them is still being reduced.
 
     Args:
-        run_id: The run.
         agent_id: The agent.
         parent_run_id: The run that started this one.
         root_run_id: The run at the top of the family.
@@ -36,7 +35,6 @@ class Outbox:
 
     def __init__(
         self,
-        run_id: str,
         *,
         agent_id: str | None,
         parent_run_id: str | None,
@@ -45,11 +43,10 @@ class Outbox:
         new_event_id: Callable[[], str],
         publish: Publish,
     ) -> None:
-        self.run_id = run_id
-        self.agent_id = agent_id
-        self.parent_run_id = parent_run_id
-        self.root_run_id = root_run_id
-        self.session_id = session_id
+        self._agent_id = agent_id
+        self._parent_run_id = parent_run_id
+        self._root_run_id = root_run_id
+        self._session_id = session_id
         self._new_event_id = new_event_id
         self._publish = publish
         self._seq = -1
@@ -70,10 +67,10 @@ class Outbox:
             event.seq = self._seq
             event.event_id = self._new_event_id()
             event.ts = now_ms()
-            event.agent_id = self.agent_id
-            event.parent_run_id = self.parent_run_id
-            event.root_run_id = self.root_run_id
-            event.session_id = self.session_id
+            event.agent_id = self._agent_id
+            event.parent_run_id = self._parent_run_id
+            event.root_run_id = self._root_run_id
+            event.session_id = self._session_id
             if reducing is None and not self._held:
                 self._publish(event, on_offset)
                 return

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import itertools
-import logging
 import os
 import threading
 import uuid
@@ -17,38 +15,26 @@ from typing import Any, Literal, Self
 
 from loopwarden.connection import Connection
 from loopwarden.errors import UsageError
-from loopwarden.runner.bus import Bus, OnOffset
+from loopwarden.runner.bus import Bus
 from loopwarden.runner.content import Content, Redact
-from loopwarden.runner.families import Families
+from loopwarden.runner.host import Host
 from loopwarden.runner.policy import ALL_ACTIONS, Policy
-from loopwarden.runner.reducer import Reducer
 from loopwarden.runner.run import Run
 from loopwarden.runner.settings import RunnerSettings, StrictFail
 from loopwarden.runner.stats import RunnerStats
 from loopwarden.runner.wire import checked_run_id, fitted
 from loopwarden_schemas.configuration import Configuration
-from loopwarden_schemas.events import Event, RunStarted
+from loopwarden_schemas.events import RunStarted
 from loopwarden_schemas.topics import Topics
 from loopwarden_schemas.verdicts import Action, Mode, Verdict
 
 __all__ = ["LoopWarden"]
-
-log = logging.getLogger(__name__)
 
 QUEUE_SIZE = 10_000
 FLUSH_TIMEOUT = 5.0
 HELD_RUNS = 10_000
 """Runs that are kept until they end; of more, the oldest live only as long as somebody else holds them."""
 _PRUNE_FROM = 64
-
-
-class _Counters:
-    """What happened to calls, see ``RunnerStats``."""
-
-    calls = 0
-    refused = 0
-    unanswered = 0
-    failures = 0
 
 
 class LoopWarden:
@@ -77,9 +63,6 @@ class LoopWarden:
         queue_size: Events that may wait for the broker; beyond it the oldest are dropped, and counted.
         flush_timeout: Seconds that closing, and the exit of the process, may wait for what is queued.
 
-    Attributes:
-        settings: What all runs have in common.
-
     Raises:
         UsageError: A parameter that cannot be taken. A broker that is away is no error.
     """
@@ -104,7 +87,7 @@ class LoopWarden:
     ) -> None:
         if queue_size < 1 or flush_timeout < 0:
             raise UsageError(f"queue_size {queue_size!r} and flush_timeout {flush_timeout!r} must be above 0")
-        self.settings = RunnerSettings(
+        settings = RunnerSettings(
             agent_id=fitted(agent_id),
             mode=mode,
             content=content if isinstance(content, Content) else Content(content, redact=redact),
@@ -120,17 +103,13 @@ class LoopWarden:
         self._runs: dict[str, weakref.WeakValueDictionary[str, Run]] = {}
         self._held: OrderedDict[str, Run] = OrderedDict()
         self._prune_from = _PRUNE_FROM
-        self._families = Families()
-        self._reducer = Reducer()
-        self._counters = _Counters()
-        self._name_writer()
         self._connect: tuple[Connection, Topics, int] | None = None
         if _bus is None:
             if not isinstance(broker, Connection):
                 broker = Connection.from_environment(os.environ, bootstrap=broker)
             self._connect = (broker, Topics(topic_prefix), queue_size)
-            _bus = self._kafka()
-        self._bus = _bus
+            _bus = self._kafka(*self._connect)
+        self._host = Host(settings, _bus)
         _open.add(self)
 
     @classmethod
@@ -212,7 +191,7 @@ class LoopWarden:
             known = family.get(run_id)
             if known is not None and not known.ended:
                 return known
-            run = family[run_id] = Run(self, started, supports=supports)
+            run = family[run_id] = Run(self._host, started, supports=supports, forget=self._forget)
             self._held[run_id] = run
             if len(self._held) > HELD_RUNS:
                 self._held.popitem(last=False)
@@ -229,7 +208,7 @@ class LoopWarden:
             Whether they were, in time.
         """
         timeout = self._flush_timeout if timeout is None else timeout
-        return self._reducer.drain(timeout) and self._bus.flush(timeout)
+        return self._host.reducer.drain(timeout) and self._host.bus.flush(timeout)
 
     async def aflush(self, timeout: float | None = None) -> bool:
         """``flush`` for async code."""
@@ -246,37 +225,27 @@ class LoopWarden:
         self._closed = True
         _open.discard(self)
         timeout = self._flush_timeout if timeout is None else timeout
-        self._reducer.drain(timeout)
-        self._bus.close(timeout)
-        self._reducer.close()
+        self._host.reducer.drain(timeout)
+        self._host.bus.close(timeout)
+        self._host.reducer.close()
+
+    @property
+    def settings(self) -> RunnerSettings:
+        """What all runs have in common."""
+        return self._host.settings
 
     @property
     def stats(self) -> RunnerStats:
         """How the library itself is doing."""
-        bus, counters = self._bus.stats(), self._counters
+        bus, counters = self._host.bus.stats(), self._host.counters
         return RunnerStats(
             **{name: getattr(bus, name) for name in bus.__dataclass_fields__},
             calls=counters.calls,
             refused=counters.refused,
             unanswered=counters.unanswered,
-            unreduced=self._reducer.unreduced,
+            unreduced=self._host.reducer.unreduced,
             failures=counters.failures,
         )
-
-    # For runs.
-
-    def _publish(self, event: Event, on_offset: OnOffset | None) -> None:
-        self._bus.publish(event, on_offset)
-
-    def _new_id(self) -> str:
-        # Not a uuid4: asking the system for random bytes gives up the interpreter lock.
-        return f"{self._writer}-{next(self._numbers)}"
-
-    def _failed(self, what: str, error: Exception) -> None:
-        # Only the error's type: its text may hold content.
-        self._counters.failures += 1
-        debug = log.isEnabledFor(logging.DEBUG)
-        log.error("%s: the library failed with %s", what, type(error).__name__, exc_info=debug)
 
     def _forget(self, run: Run) -> None:
         with self._lock:
@@ -298,8 +267,8 @@ class LoopWarden:
 
     def _drop(self, key: str) -> None:
         del self._runs[key]
-        self._families.forget(key)
-        self._bus.unfollow(key)
+        self._host.families.forget(key)
+        self._host.bus.unfollow(key)
 
     # For the bus.
 
@@ -307,13 +276,13 @@ class LoopWarden:
         try:
             if verdict.shadow is not None:
                 return
-            self._families.take(key, verdict)
+            self._host.families.take(key, verdict)
             with self._lock:
                 run = self._runs.get(key, _NONE).get(verdict.run_id)
             if run is not None:
                 run._deliver(verdict)
         except Exception as error:
-            self._failed("a verdict was not taken", error)
+            self._host.failed("a verdict was not taken", error)
 
     def _followed_late(self, key: str) -> None:
         """Verdicts on these runs may have been missed: ask for their standing again."""
@@ -324,27 +293,16 @@ class LoopWarden:
 
     # Beginning, forking, ending.
 
-    def _kafka(self) -> Bus:
+    def _kafka(self, connection: Connection, topics: Topics, queue_size: int) -> Bus:
         from loopwarden.runner.kafka_bus import KafkaBus
 
-        assert self._connect is not None
-        connection, topics, queue_size = self._connect
         return KafkaBus(
             connection, topics, queue_size=queue_size, deliver=self._deliver, followed_late=self._followed_late
         )
 
-    def _name_writer(self) -> None:
-        self._writer = uuid.uuid4().hex[:16]
-        self._numbers = itertools.count()
-
     def _after_fork(self) -> None:
-        """In a child process: threads and sockets stayed with the parent, and so does what is queued."""
         self._lock = threading.RLock()
-        self._families.after_fork()
-        self._reducer = Reducer()
-        self._name_writer()
-        if self._connect is not None:
-            self._bus = self._kafka()
+        self._host.after_fork(self._host.bus if self._connect is None else self._kafka(*self._connect))
         for family in self._runs.values():
             for run in family.values():
                 run._after_fork()
