@@ -12,13 +12,14 @@ from aiokafka.errors import KafkaError
 from hypothesis import HealthCheck, settings
 
 from tests.brokers.kafka import KafkaCluster
+from tests.brokers.secure import SecureKafka
 from tests.brokers.under_test import BrokerUnderTest, delete_topics, open_broker
 
 # A busy machine is no failure: properties are about what is computed, never how fast.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-_BROKER_FIXTURES = {"broker", "three_brokers"}
+_BROKER_FIXTURES = {"broker", "three_brokers", "secured"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,4 +61,13 @@ def three_brokers(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     if request.config.getoption("--broker") != "kafka":
         pytest.skip("needs --broker kafka")
     with KafkaCluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured(request: pytest.FixtureRequest) -> Iterator[SecureKafka]:
+    """A Kafka broker that demands TLS and log-ins, with ACLs on; only with ``--broker kafka``."""
+    if request.config.getoption("--broker") != "kafka":
+        pytest.skip("needs --broker kafka")
+    with SecureKafka() as cluster:
         yield cluster

@@ -10,7 +10,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from loopwarden.connection import Connection
-from loopwarden.errors import BrokerError
+from loopwarden.diagnosis import check_connection, explained
 
 __all__ = ["Capabilities", "probe_capabilities"]
 
@@ -45,6 +45,7 @@ async def probe_capabilities(connection: Connection, *, timeout_s: float = 30.0)
     """
     client = AIOKafkaClient(**connection.aiokafka())
     try:
+        await check_connection(connection, timeout_s=timeout_s)
         async with asyncio.timeout(timeout_s):
             await client.bootstrap()
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
@@ -52,7 +53,7 @@ async def probe_capabilities(connection: Connection, *, timeout_s: float = 30.0)
     except kafka.IncompatibleBrokerVersion:
         return Capabilities(False, False, False)
     except (kafka.KafkaError, OSError, TimeoutError) as error:
-        raise BrokerError(f"the broker at {connection} does not answer: {type(error).__name__}") from error
+        raise await explained(connection, error) from error
     finally:
         await client.close()
     # Not being allowed to have one (CLUSTER_AUTHORIZATION_FAILED) is an answer of a broker that has them.

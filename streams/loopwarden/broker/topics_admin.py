@@ -26,6 +26,7 @@ from aiokafka.errors import (
 )
 
 from loopwarden.connection import Connection
+from loopwarden.diagnosis import check_connection, explained
 from loopwarden.errors import BrokerError, TopicMismatch
 from loopwarden_schemas.topics import TopicSpec
 
@@ -154,13 +155,14 @@ async def _admin(connection: Connection, timeout: float) -> AsyncIterator[AIOKaf
     """An admin client; what goes wrong inside becomes a :class:`BrokerError`."""
     admin = AIOKafkaAdminClient(**connection.aiokafka(), request_timeout_ms=int(timeout * 1000))
     try:
+        await check_connection(connection, timeout_s=timeout)
         async with asyncio.timeout(timeout):
             await admin.start()
             yield admin
     except TimeoutError as error:
         raise BrokerError(f"{connection.bootstrap} did not finish with the topics within {timeout:g} s") from error
     except KafkaError as error:
-        raise BrokerError(f"{connection}: {error}") from error
+        raise await explained(connection, error) from error
     finally:
         await admin.close()
 
