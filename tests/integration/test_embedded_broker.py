@@ -194,6 +194,8 @@ def test_ctrl_c_in_the_terminal_reaches_only_the_parent() -> None:
             textwrap.dedent("""
             import os, signal
             from loopwarden.broker.embedded import EmbeddedBroker
+            # Whoever runs the tests in the background has it ignored.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             with EmbeddedBroker() as broker:
                 try:
                     os.killpg(0, signal.SIGINT)
