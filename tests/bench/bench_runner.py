@@ -3,9 +3,9 @@
     python -m tests.bench.bench_runner [--broker HOST:PORT] [--calls 2000]
 
 Agents call tools that answer with 1 KB, then with 10 MB, as text and as JSON; each thinks between its calls. What is
-measured is the time from asking to the answer of ``before_call``, and that of ``after_call``, in the agents' own thread,
-while the library's threads work on the same cores. An agent that answers with 1 KB beside others that answer
-with 10 MB is measured, too: it must not pay for them.
+measured is the time from asking to the answer of ``before_call``, and that of ``after_call``, in the agents' own
+thread, while the library's threads work on the same cores. Agents that answer with 1 KB beside one that answers with
+10 MB are measured, too: they must not pay for it.
 """
 
 from __future__ import annotations
