@@ -85,17 +85,17 @@ def test_the_context_manager_hands_results_back_notes_and_refuses() -> None:
 
 
 def test_async_code_has_the_same() -> None:
-    async def agent() -> int:
-        done = 0
-        async with warden() as client, client.run() as run:
-            with pytest.raises(CallRefusedError):
-                for _ in range(9):
-                    async with run.call("read", {"path": "/a"}) as call:
-                        call.result("same")
-                        done += 1
-        return done
+    done: list[int] = []
 
-    assert asyncio.run(agent()) == 3
+    async def agent() -> None:
+        async with warden() as client, client.run() as run:
+            for number in range(9):
+                async with run.call("read", {"path": "/a"}) as call:
+                    done.append(call.result(number and 0))
+
+    with pytest.raises(CallRefusedError):
+        asyncio.run(agent())
+    assert done == [0, 0, 0]
 
 
 def test_what_the_block_raises_is_the_calls_error_and_goes_on() -> None:
@@ -112,11 +112,16 @@ def test_what_the_block_raises_is_the_calls_error_and_goes_on() -> None:
 def test_a_compaction_loop_ends_the_run() -> None:
     client = warden()
     events = listened(client)
-    with pytest.raises(CompactionLoopPersisted) as caught, client.run("r") as run:
-        run.compacted(tokens_before=1000, tokens_after=100)
-        for number in range(9):
-            with run.call("read", {"path": "/a"}, call_id=f"c{number}") as call:
-                call.result("same")
+
+    def agent() -> None:
+        with client.run("r") as run:
+            run.compacted(tokens_before=1000, tokens_after=100)
+            for number in range(9):
+                with run.call("read", {"path": "/a"}, call_id=f"c{number}") as call:
+                    call.result("same")
+
+    with pytest.raises(CompactionLoopPersisted) as caught:
+        agent()
     assert (caught.value.run_id, caught.value.scope, caught.value.count) == ("r", "run", 3)
     assert caught.value.verdict_id
     assert isinstance(events[-1], RunEnded)
@@ -175,7 +180,7 @@ def test_the_salt_changes_every_fingerprint() -> None:
         client = warden(salt=salt)
         events = listened(client)
         repeat(client.run(), 1)
-        facts.append([event.facts for event in events if isinstance(event, ToolResult)][0])
+        facts.append(next(event.facts for event in events if isinstance(event, ToolResult)))
     assert facts[0].args_fp != facts[1].args_fp
     assert facts[0].outcome_fp != facts[1].outcome_fp
 
