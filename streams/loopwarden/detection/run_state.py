@@ -18,9 +18,9 @@ __all__ = ["ROW_VERSION", "Abort", "RowVersionError", "RunState", "decode", "enc
 
 ROW_VERSION = 1
 EVENT_IDS = 64
-JUDGED = 16
+JUDGED = 8
 """Calls judged critical whose end is still to come, at most; the oldest goes first."""
-_ID_BYTES = 8
+_ID_BYTES = 6
 
 
 class RowVersionError(ValueError):
@@ -56,7 +56,7 @@ class RunState(Struct):
         last_time: Stream time of the last event, epoch milliseconds.
         calls: Calls so far.
         since_compaction: Calls since the last compaction, -1 before the first.
-        event_ids: Hashes of the last 64 event ids, eight bytes each, oldest first.
+        event_ids: Hashes of the last 64 event ids, six bytes each, oldest first.
         seq: Highest sequence number seen, -1 before the first.
         ignored: Calls that went on after a critical verdict, since the last release.
         standing: Hash of the standing as the runner has it, empty for an empty one.
@@ -93,7 +93,7 @@ class RunState(Struct):
 
     def knows_event(self, event_id: bytes) -> bool:
         """Whether an event id (hashed) is one of the last 64; remembers it if not."""
-        ids = self.event_ids
+        ids, event_id = self.event_ids, event_id[:_ID_BYTES]
         place = ids.find(event_id)
         while place >= 0:
             if place % _ID_BYTES == 0:

@@ -5,8 +5,8 @@ found in them by C. Position 0 is the oldest call. Since calls enter in order, "
 since the last compaction" are each true of the newest so many, and one number says it for all.
 
 Fingerprints are 64 bits on the wire. A call and its target are kept whole, because a standing names them; an outcome is
-kept to 48 bits and a class of failure to 32, as they are only ever compared with the few entries whose call, target or
-tool is the same. That is what keeps a row within 4 KB whatever a run does.
+kept to 40 bits and a class of failure to 32, as they are only ever compared with the few entries whose call, target or
+tool is the same (a false match is one in 10^10 there). That is what keeps a row within 4 KB whatever a run does.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from msgspec import Struct
 __all__ = [
     "BATCHED",
     "CALL",
+    "CALL_ID",
     "CLASS",
     "CRITICAL",
     "EFFECT",
@@ -45,8 +46,10 @@ __all__ = [
 
 CALL = 8
 """Bytes of a call and of a target."""
-OUTCOME = 6
+OUTCOME = 5
 CLASS = 4
+CALL_ID = 4
+"""Bytes of a hashed call id: enough to tell a handful of open calls apart."""
 TIME = 4
 """Bytes of a time: milliseconds since the body's epoch."""
 TOOL = 4

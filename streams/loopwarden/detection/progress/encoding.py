@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import Struct
 
-from loopwarden.detection.progress.body import CALL, CLASS, MISSING, OUTCOME, Body, Pending
+from loopwarden.detection.progress.body import CALL, CALL_ID, CLASS, MISSING, OUTCOME, Body, Pending
 
 __all__ = ["decode", "encode"]
 
 _CLOCK = 6
-_PENDING = struct.Struct(f"<{CALL}s{CALL}s{OUTCOME}s{CLASS}s4sBBB{_CLOCK}s{_CLOCK}s")
+_MADE = struct.Struct(f"<{CALL}s{CALL}s{CALL_ID}sBBB{_CLOCK}s")
+_END = struct.Struct(f"<{OUTCOME}s{CLASS}s{_CLOCK}s")
 _ENDED, _NAMED = 16, 32
 
 
@@ -59,35 +61,24 @@ _decode_window = msgspec.msgpack.Decoder(_Window).decode
 
 def _pack(call: Pending) -> bytes:
     state = call.failed | (_ENDED if call.ended else 0) | (_NAMED if call.call_id else 0)
-    return _PENDING.pack(
-        call.call,
-        call.target,
-        call.outcome,
-        call.class_,
-        call.call_id,
-        call.tool,
-        call.traits,
-        state,
-        call.time.to_bytes(_CLOCK, "little"),
-        call.end.to_bytes(_CLOCK, "little"),
-    )
+    time = call.time.to_bytes(_CLOCK, "little")
+    made = _MADE.pack(call.call, call.target, call.call_id, call.tool, call.traits, state, time)
+    return made + _END.pack(call.outcome, call.class_, call.end.to_bytes(_CLOCK, "little")) if call.ended else made
 
 
-def _unpack(fields: tuple[bytes, bytes, bytes, bytes, bytes, int, int, int, bytes, bytes]) -> Pending:
-    call, target, outcome, class_, call_id, tool, traits, state, time, end = fields
-    return Pending(
-        call,
-        target,
-        tool,
-        traits,
-        call_id if state & _NAMED else b"",
-        int.from_bytes(time, "little"),
-        bool(state & _ENDED),
-        outcome,
-        class_,
-        state & MISSING,
-        int.from_bytes(end, "little"),
-    )
+def _unpack(packed: bytes) -> Iterator[Pending]:
+    at = 0
+    while at < len(packed):
+        call, target, call_id, tool, traits, state, clock = _MADE.unpack_from(packed, at)
+        at += _MADE.size
+        time = int.from_bytes(clock, "little")
+        pending = Pending(call, target, tool, traits, call_id if state & _NAMED else b"", time, end=time)
+        if state & _ENDED:
+            pending.outcome, pending.class_, clock = _END.unpack_from(packed, at)
+            at += _END.size
+            pending.ended, pending.failed = True, state & MISSING
+            pending.end = int.from_bytes(clock, "little")
+        yield pending
 
 
 def encode(body: Body) -> tuple[bytes, bytes | None]:
@@ -132,7 +123,7 @@ def decode(row: bytes, window: bytes | None) -> Body:
     try:
         got = _decode(row)
         guard = _decode_window(window) if window is not None else None
-        pending = [_unpack(call) for call in _PENDING.iter_unpack(got.pending)] if got.pending else []
+        pending = list(_unpack(got.pending)) if got.pending else []
     except (msgspec.MsgspecError, struct.error) as error:
         raise ValueError(f"not a row of profile progress: {error}") from None
     return Body(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from loopwarden.detection.progress import memory
 from loopwarden.detection.progress.body import (
     BATCHED,
+    CALL_ID,
     CLASS,
     CRITICAL,
     EFFECT,
@@ -37,10 +38,8 @@ from loopwarden_schemas.facts import Facts
 from loopwarden_schemas.facts.progress import call_facts
 from loopwarden_schemas.progress_settings import ProgressSettings
 
-__all__ = ["CALL_ID", "Taken", "asked", "refuse", "take_back", "take_call", "take_result"]
+__all__ = ["Taken", "asked", "refuse", "take_back", "take_call", "take_result"]
 
-CALL_ID = 4
-"""Bytes kept of a hashed call id: enough to tell a handful of open calls apart."""
 _NOTHING: list[Closed] = []
 REFUSED_TOOLS = 4
 """Tools whose refusals are counted; the one refused first goes first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopwarden.detection.progress.body import CALL, CLASS, OUTCOME, TIME, TOOL, Body, Pending, tool_key
+from loopwarden.detection.progress.body import CALL, CALL_ID, CLASS, OUTCOME, TIME, TOOL, Body, Pending, tool_key
 
 __all__ = [
     "append",
@@ -19,14 +19,14 @@ __all__ = [
 
 TOOLS = 72
 """Tools in the table before those that nothing refers to are forgotten: more than can be referred to."""
-STATE_BYTES = 2_900
+STATE_BYTES = 2_790
 """What a body may take. With event ids, run ids and all else a row keeps, 4 KB (tests/property/test_progress_size)."""
-NAMES_BYTES = 600
+NAMES_BYTES = 500
 """Names that always fit while few calls are open."""
 FEW_PENDING = 6
 _FIXED_BYTES = 150
 _ENTRY_BYTES = 2 * CALL + OUTCOME + CLASS + TIME + 2
-_PENDING_BYTES = 45
+_PENDING_BYTES = 2 * CALL + CALL_ID + OUTCOME + CLASS + 2 * 6 + 3
 _LATEST = 2 ** (8 * TIME) - 1
 _BYTE = [bytes((value,)) for value in range(256)]
 
