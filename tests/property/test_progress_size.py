@@ -149,7 +149,17 @@ def test_fullest_run_fits() -> None:
         fresh=48,
         recent=48,
         pending=[
-            Pending(bytes(CALL), bytes(CALL), 71, 31, bytes(CALL_ID), clock, number < 16, failed=3, end=clock)
+            Pending(
+                bytes(CALL),
+                bytes(CALL),
+                71,
+                31,
+                bytes(CALL_ID),
+                clock,
+                number < 16,
+                failed=3 * (number < 16),
+                end=clock,
+            )
             for number in range(20)
         ],
         batch=bytes(6),
