@@ -219,7 +219,8 @@ class KafkaCluster:
                 node.folder.mkdir()
                 file = node.folder / "server.properties"
                 file.write_text("".join(f"{key}={value}\n" for key, value in self.properties(node).items()))
-                arguments = ["format", "-t", self.cluster_id, "-c", str(file), *self.format_arguments()]
+                # With "=": one id in 64 begins with a dash.
+                arguments = ["format", f"--cluster-id={self.cluster_id}", "-c", str(file), *self.format_arguments()]
                 command = self.runtime.command("kafka.tools.StorageTool", *arguments)
                 tool = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 stack.callback(tool.kill)

@@ -92,13 +92,16 @@ async def init_producer_id(client: AIOKafkaClient, transactional_id: str, *, tim
             if error is kafka.NoError:
                 return ProducerIdentity(response.producer_id, response.producer_epoch)
             if not (error.retriable or issubclass(error, _TRANSIENT)):
-                raise BrokerError(
-                    f"transactional id {transactional_id}: {error.__name__}",
-                    hint="the worker needs Write on this transactional id and IdempotentWrite on the cluster",
-                )
+                raise error
             reason = error.__name__
         except _TRANSIENT as transient:
             reason = type(transient).__name__
+        except kafka.KafkaError as refusal:
+            # From the look-up of the coordinator, too.
+            raise BrokerError(
+                f"transactional id {transactional_id}: {type(refusal).__name__}",
+                hint="the worker needs Write on this transactional id",
+            ) from refusal
         if loop.time() + _RETRY_S > deadline:
             raise BrokerError(f"transactional id {transactional_id}: {reason} for {timeout_s:g} s")
         await asyncio.sleep(_RETRY_S)
