@@ -132,12 +132,7 @@ class KafkaBus:
         if publisher is None or feed is None:
             return BusStats(dropped=self._refused, queued=self._arrivals.qsize())
         stats = publisher.stats()
-        return dataclasses.replace(
-            stats,
-            dropped=stats.dropped + self._refused,
-            queued=stats.queued + self._arrivals.qsize(),
-            verdicts=feed.received,
-        )
+        return dataclasses.replace(stats, queued=stats.queued + self._arrivals.qsize(), verdicts=feed.received)
 
     def _start(self) -> None:
         self._threads = [
@@ -186,6 +181,7 @@ class KafkaBus:
             queue_size=self._queue_size,
             follow=feed.follow,
             unfollow=feed.unfollow,
+            overflowed=lambda: self._refused,
         )
         self._loop = asyncio.get_running_loop()
         self._ready.set()

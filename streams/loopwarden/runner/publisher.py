@@ -92,16 +92,25 @@ class Publisher:
         queue_size: Events that may wait.
         follow: Awaited with key and partition before the events of a key are sent; never raises.
         unfollow: Called when nobody follows a key any more.
+        overflowed: Gives the number of events that were dropped before they got here.
     """
 
     def __init__(
-        self, connection: Connection, topic: str, *, queue_size: int, follow: Follow, unfollow: Callable[[str], None]
+        self,
+        connection: Connection,
+        topic: str,
+        *,
+        queue_size: int,
+        follow: Follow,
+        unfollow: Callable[[str], None],
+        overflowed: Callable[[], int],
     ) -> None:
         self._connection = connection
         self._topic = topic
         self._queue_size = queue_size
         self._follow = follow
         self._unfollow = unfollow
+        self._overflowed = overflowed
         self._lanes: dict[int, _Lane] = {}
         self._unsorted: deque[Outgoing] = deque()
         self._partitions = 0
@@ -155,7 +164,7 @@ class Publisher:
         """Counters since the start; from any thread."""
         return BusStats(
             published=self._published,
-            dropped=self._dropped,
+            dropped=self._dropped + self._overflowed(),
             queued=max(0, self._taken - self._finished),
             queue_high=self._queue_high,
             publish_seconds=self._publish_seconds,
@@ -367,11 +376,12 @@ class Publisher:
     def _report(self, event: Event) -> None:
         """How the library is doing rides on its next event."""
         now = time.monotonic()
-        dropped = self._dropped - self._reported_drops
+        all_dropped = self._dropped + self._overflowed()
+        dropped = all_dropped - self._reported_drops
         if not dropped and now - self._reported_at < _REPORT_SECONDS:
             return
         event.publisher = PublisherStats(dropped=dropped, queue_high=self._interval_high, publish_ms=self._interval_ms)
-        self._reported_at, self._reported_drops = now, self._dropped
+        self._reported_at, self._reported_drops = now, all_dropped
         self._interval_high = self._interval_ms = 0
 
 
