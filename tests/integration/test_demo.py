@@ -1,0 +1,82 @@
+"""``demo``, ``up`` and ``worker`` as a user starts them: real processes, the embedded broker."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loopwarden.cli.main import main
+from tests.loads.worker import looping
+
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LOOPWARDEN_")}
+_COMMAND = [sys.executable, "-m", "loopwarden.cli"]
+
+
+@pytest.mark.integration
+def test_the_demo_halts_the_loops_and_nothing_else() -> None:
+    done = subprocess.run([*_COMMAND, "demo"], capture_output=True, text=True, timeout=110, env=_ENVIRONMENT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = done.stdout
+    assert re.search(r"after-compaction +call +\d+: run aborted by compaction_loop_persisted", shown)
+    for run in ("poller", "ping-pong", "unknown-tool"):
+        assert re.search(rf"{run} +call +\d+: (call refused|run aborted) by ", shown)
+    unharmed = re.search(r"unharmed  (\d+) of the (\d+) runs", shown)
+    assert unharmed is not None
+    assert unharmed[1] == unharmed[2]
+    assert re.search(r"p50 \d+ ms, p99 \d+ ms", shown)
+
+
+@pytest.fixture
+def up() -> Iterator[str]:
+    """``loopwarden up``; its broker's address."""
+    with subprocess.Popen(
+        [*_COMMAND, "up", "--partitions", "2"], stdout=subprocess.PIPE, text=True, env=_ENVIRONMENT
+    ) as process:
+        try:
+            assert process.stdout is not None
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if "Ctrl-C" in line:
+                    break
+            assert "Ctrl-C" in lines[-1], lines
+            yield lines[0].split()[1]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+
+
+@pytest.mark.integration
+def test_up_judges_what_is_published(up: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_text("".join(json.dumps(event) + "\n" for event in looping("r1", 25)))
+    assert main(["publish", str(file), "--broker", up]) == 0
+    capsys.readouterr()
+
+    def told() -> str:
+        assert main(["tail", "--broker", up, "--no-follow", "--level", "critical", "--json"]) == 0
+        return capsys.readouterr().out
+
+    deadline = time.monotonic() + 30
+    while "generic_repeat" not in (live := told()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    while (more := told()) != live and time.monotonic() < deadline:
+        live = more
+    # The configuration comes from the workers' log: none is named here.
+    assert main(["replay", "agent-events", "--broker", up, "--json"]) == 0
+    replayed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    critical = [verdict for verdict in replayed if verdict["level"] == "critical"]
+    assert critical
+    assert [json.loads(line) for line in live.splitlines()] == critical
