@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 __all__ = ["MARK", "mask"]
 
@@ -32,6 +33,8 @@ _NAMED_NUMBER = re.compile(
 _NUMBER_WITH_UNIT = re.compile(r"[0-9][0-9]*+(?:\.[0-9]++)?\s*+(?:[munMUN]?[sS]|[sS]ec(?:ond)?s?)\b")
 _PID = re.compile(r"\b(pid[\s:=#\"'(]{0,5})[0-9]++", re.IGNORECASE)
 _KEEP_WORD = rf"\1{MARK}"
+_BLANK = re.compile(r"\s")
+_PIECE = 64 * 1024
 
 
 def mask(text: str) -> str:
@@ -40,8 +43,30 @@ def mask(text: str) -> str:
     In this order: UUIDs; ISO dates with an optional time; h:mm:ss clocks; 0x and 6 or more hex digits; words of 12 or
     more hex digits that hold a digit and a letter; 10 or more digits; a number after a word that begins with duration,
     elapsed, took, time or latency; a number with a unit of time up to seconds; the number of a pid. Shorter numbers
-    stay: progress is often a number. Takes time in proportion to the text, whatever it holds.
+    stay: progress is often a number. Takes time in proportion to the text, whatever it holds. A long text is masked in
+    pieces of whole lines: within one expression no other thread runs, and a runner's agent must not stand still.
     """
+    if len(text) <= 2 * _PIECE:
+        return _masked(text)
+    return " ".join(filter(None, map(_masked, _pieces(text))))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A text in pieces that end with a line, or at least with a word."""
+    start = 0
+    while len(text) - start > 2 * _PIECE:
+        end = text.find("\n", start + _PIECE, start + 2 * _PIECE)
+        if end < 0:
+            blank = _BLANK.search(text, start + _PIECE)
+            if blank is None:
+                break
+            end = blank.start()
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _masked(text: str) -> str:
     if _UUID_INSIDE.search(text) is not None:
         text = _UUID.sub(MARK, text)
     if _DIGIT.search(text) is not None:

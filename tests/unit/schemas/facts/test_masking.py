@@ -73,3 +73,11 @@ def test_white_space_is_one_blank_and_masking_never_fails(text: str) -> None:
 def test_hostile_repetition_takes_no_longer_than_its_length(piece: str) -> None:
     # Quadratic work on a million characters would take hours, not seconds.
     mask(piece * (1_000_000 // len(piece)) + "!")
+
+
+def test_a_long_text_is_masked_like_its_lines() -> None:
+    line = "2026-01-01 12:00:01 request 0x12ab34cd took 12 ms  on worker 7\n"
+    assert mask(line * 10_000) == " ".join([mask(line)] * 10_000)
+    assert mask("word " * 100_000) == " ".join(["word"] * 100_000)
+    assert mask("x" * 500_000) == "x" * 500_000
+    assert mask("x" * 500_000 + " 12 ms") == "x" * 500_000 + f" {mask('12 ms')}"
