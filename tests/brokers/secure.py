@@ -31,7 +31,7 @@ from tests.brokers.kafka import HOST, KafkaCluster, KafkaNode
 
 __all__ = ["AUDIENCE", "ISSUER", "USERS", "Certificates", "SecureKafka", "Tokens"]
 
-USERS = ("worker", "runner", "reader", "stranger")
+USERS = ("worker", "runner", "reader", "operator", "stranger")
 """Users that exist; what each may do is the authorizer's matter."""
 ISSUER, AUDIENCE = "test-idp", "kafka"
 _LISTENERS = ("TLS", "EXPIRED", "MTLS", "LOGIN")
@@ -44,6 +44,7 @@ _OPERATIONS = {
     "Read": AclOperation.READ,
     "Write": AclOperation.WRITE,
     "Create": AclOperation.CREATE,
+    "Delete": AclOperation.DELETE,
     "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
 }
 _OAUTH = "org.apache.kafka.common.security.oauthbearer"

@@ -168,8 +168,8 @@ def test_a_worker_creates_topics_only_where_it_may(deployment: SecureKafka) -> N
 
 
 def test_the_commands_are_what_kafkas_own_tool_takes(deployment: SecureKafka) -> None:
-    """The operator's rules by the tool: afterwards the stranger may publish events."""
-    rules = [rule for rule in access_rules(TOPICS, "operator", "User:stranger") if "Write" in rule.operations]
+    """A runner's rule by the tool: afterwards the stranger may publish events."""
+    rules = [rule for rule in access_rules(TOPICS, "runner", "User:stranger") if "Write" in rule.operations]
     (line,) = acl_commands(deployment.bootstrap, rules)
     command = deployment.runtime.command("org.apache.kafka.tools.AclCommand", *line.split()[1:])
     subprocess.run(command, check=True, timeout=120, capture_output=True)

@@ -18,13 +18,13 @@ __all__ = ["ROLES", "AccessRule", "Operation", "Resource", "Role", "access_rules
 
 Role = Literal["runner", "worker", "reader", "operator"]
 Resource = Literal["topic", "group", "transactional-id"]
-Operation = Literal["Read", "Write", "Create", "DescribeConfigs"]
+Operation = Literal["Read", "Write", "Create", "Delete", "DescribeConfigs"]
 
 ROLES: Mapping[Role, str] = {
     "runner": "agent runners: publish events, follow verdicts; no group",
     "worker": "the stream processor: the only one that writes verdicts, dead letters and changelogs",
     "reader": "tail, explain, replay: read everything, write nothing",
-    "operator": "what readers may, and publish events: release",
+    "operator": "what readers may, publish events (release), and try out a topic of their own (doctor)",
 }
 """Role → who has it and for what."""
 
@@ -81,7 +81,14 @@ def access_rules(topics: Topics, role: Role, principal: str, *, create_topics: b
         ]
     rules = [topic(name, "Read", "DescribeConfigs") for name in [*read, *changelogs]]
     if role == "operator":
-        rules.append(topic(topics.events, "Write"))
+        scratch = f"{topics.app_id}-doctor-"
+        rules += [
+            topic(topics.events, "Write"),
+            AccessRule(
+                principal, "topic", scratch, ("Create", "Delete", "Read", "Write", "DescribeConfigs"), prefixed=True
+            ),
+            AccessRule(principal, "transactional-id", scratch, ("Write",), prefixed=True),
+        ]
     return rules
 
 

@@ -22,6 +22,7 @@ from aiokafka.errors import (
     PolicyViolationError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
     for_code,
 )
 
@@ -30,7 +31,16 @@ from loopwarden.diagnosis import check_connection, explained
 from loopwarden.errors import BrokerError, TopicMismatch
 from loopwarden_schemas.topics import TopicSpec
 
-__all__ = ["TopicCheck", "TopicProblem", "check_topics", "creation_command", "ensure_topics"]
+__all__ = [
+    "Durability",
+    "TopicCheck",
+    "TopicProblem",
+    "check_topics",
+    "creation_command",
+    "delete_topics",
+    "durability",
+    "ensure_topics",
+]
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +85,23 @@ class TopicCheck:
     problems: list[TopicProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Durability:
+    """What the loss of brokers costs a topic.
+
+    Attributes:
+        partitions: Number of partitions.
+        replicas: Copies of the partition that has the fewest.
+        in_sync: Of them, how many are in sync where fewest are.
+        min_in_sync: ``min.insync.replicas``: fewer, and nothing can be written; None where it is not reported to us.
+    """
+
+    partitions: int
+    replicas: int
+    in_sync: int
+    min_in_sync: int | None
 
 
 def creation_command(connection: Connection, spec: TopicSpec, replication_factor: int = BROKER_DEFAULT) -> str:
@@ -148,6 +175,50 @@ async def ensure_topics(
     if check.unchecked:
         log.info("the broker does not report the settings of %s: not checked", ", ".join(check.unchecked))
     return created
+
+
+async def durability(
+    connection: Connection, names: Iterable[str], *, timeout: float = 30.0
+) -> tuple[int, dict[str, Durability]]:
+    """How many brokers there are, and what the loss of some costs each topic that exists.
+
+    Args:
+        connection: The cluster.
+        names: The topics.
+        timeout: Seconds for all of it.
+
+    Raises:
+        BrokerError: The cluster cannot be reached, refuses, or does not answer in time.
+    """
+    wanted = set(names)
+    async with _admin(connection, timeout) as admin:
+        brokers = (await _persistently(admin.describe_cluster))["brokers"]
+        topics = [topic for topic in await _persistently(admin.describe_topics, None) if topic["topic"] in wanted]
+        configs = await _configs(admin, [topic["topic"] for topic in topics])
+    found = {}
+    for topic in topics:
+        minimum = configs.get(topic["topic"], {}).get("min.insync.replicas")
+        found[topic["topic"]] = Durability(
+            partitions=len(topic["partitions"]),
+            replicas=min(len(partition["replicas"]) for partition in topic["partitions"]),
+            in_sync=min(len(partition["isr"]) for partition in topic["partitions"]),
+            min_in_sync=None if minimum is None else int(minimum),
+        )
+    return len(brokers), found
+
+
+async def delete_topics(connection: Connection, names: Sequence[str], *, timeout: float = 30.0) -> None:
+    """Deletes topics; those that are not there are none.
+
+    Raises:
+        BrokerError: The cluster cannot be reached, refuses, or does not answer in time.
+    """
+    async with _admin(connection, timeout) as admin:
+        response = await admin.delete_topics(list(names))
+    for name, error_code, *_ in response.topic_error_codes:
+        kind = for_code(error_code)
+        if kind not in (NoError, UnknownTopicOrPartitionError):
+            raise BrokerError(f"topic {name} cannot be deleted: {kind.__name__}")
 
 
 @asynccontextmanager
