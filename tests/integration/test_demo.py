@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -10,12 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from loopwarden.cli.main import main
+from loopwarden.runner import LoopWarden
+from loopwarden.simulation import Play, play, synthetic_scripts
 from tests.loads.worker import looping
 
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LOOPWARDEN_")}
@@ -80,3 +83,65 @@ def test_up_judges_what_is_published(up: str, tmp_path: Path, capsys: pytest.Cap
     critical = [verdict for verdict in replayed if verdict["level"] == "critical"]
     assert critical
     assert [json.loads(line) for line in live.splitlines()] == critical
+
+
+def _eventually(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while not (held := holds()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return held
+
+
+@pytest.mark.integration
+def test_a_run_that_was_aborted_and_ended_is_explained(up: str, capsys: pytest.CaptureFixture[str]) -> None:
+    script = next(script for script in synthetic_scripts() if script.run_id == "after-compaction")
+
+    async def played() -> Play:
+        async with LoopWarden(up) as warden:
+            return await play(warden, script, lambda *_: None)
+
+    assert asyncio.run(played()).state == "aborted"
+    capsys.readouterr()
+    assert main(["explain", "after-compaction", "--broker", up, "--json"]) == 0
+    view = json.loads(capsys.readouterr().out)
+    assert (view["state"], view["retained"], view["agent_id"]) == ("ended", True, "researcher")
+    assert {item["tool"] for item in view["ring"]} == {"search"}
+    assert len(view["ring"]) == view["calls"] >= 8
+    (aborted,) = [
+        verdict for verdict in view["verdicts"] if verdict["stage"] == "final" and verdict["action"] == "abort"
+    ]
+    assert aborted["detector"] == "compaction_loop_persisted"
+    assert aborted["same_configuration"]
+    assert aborted["evidence"]
+    assert [deed["what"] for deed in view["deeds"]][-1] == "aborted"
+    assert main(["explain", "after-compaction", "--broker", up]) == 0
+    shown = capsys.readouterr().out
+    assert "it ended" in shown
+    assert "After the context was compacted, the first 3 results were all of the same call" in shown
+    assert main(["release", "after-compaction", "--broker", up]) == 2
+    assert main(["explain", "nobody", "--broker", up]) == 2
+
+
+@pytest.mark.integration
+def test_a_released_run_may_call_again_and_a_child_is_found_by_its_own_id(
+    up: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = {"query": "x"}
+    with LoopWarden(up, agent_id="researcher") as warden:
+        run = warden.run("child", parent="root")
+        for _ in range(22):
+            decision = run.before_call("search", arguments)
+            if decision.refused:
+                break
+            run.after_call(decision, result="nothing")
+            time.sleep(0.1)
+        assert decision.refused
+        assert warden.flush()
+        assert main(["release", "child", "--broker", up, "--reason", "false alarm", "--by", "ops"]) == 0
+        assert _eventually(lambda: not run.before_call("search", arguments).refused)
+    capsys.readouterr()
+    assert main(["explain", "child", "--broker", up, "--json"]) == 0
+    view = json.loads(capsys.readouterr().out)
+    assert view["state"] == "open"
+    assert view["root_run_id"] == "root"
+    assert "ops false alarm" in [deed["what"] for deed in view["deeds"] if deed["kind"] == "run_released"]

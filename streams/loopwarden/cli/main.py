@@ -20,7 +20,20 @@ from loopwarden_schemas.errors import ConfigurationError, WireError
 
 __all__ = ["cli", "main"]
 
-COMMANDS = ("demo", "up", "worker", "tail", "publish", "replay", "topics", "config", "doctor", "acl")
+COMMANDS = (
+    "demo",
+    "up",
+    "worker",
+    "tail",
+    "explain",
+    "release",
+    "publish",
+    "replay",
+    "topics",
+    "config",
+    "doctor",
+    "acl",
+)
 """In the order of the help; command NAME is ``command`` in ``loopwarden.cli.NAME``."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell has it."""
