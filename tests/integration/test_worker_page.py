@@ -48,13 +48,18 @@ def test_three_workers(broker: BrokerUnderTest, topic_prefix: str, tmp_path: Pat
             sender = await stack.enter_async_context(publisher(broker.bootstrap, Topics(topic_prefix).events))
             events = [event for n in range(RUNS) for event in looping(f"run-{n}", 4)]
             events += looping("child", 2, root="run-0", tool="fetch")
-            events += [*looping("ended", 2), {"run_id": "ended", "type": "run_ended", "outcome": "success"}]
+            ended = {"run_id": "ended"}
+            refused = {**ended, "tool": "fetch", "args": {"q": "same"}, "type": "call_refused", "verdict_id": "v"}
+            events += looping("ended", 4, tool="fetch")
+            events += [refused, {**ended, "type": "verdict_ack", "verdict_id": "v", "result": "applied"}]
+            events += [{**ended, "type": "run_ended", "outcome": "aborted"}]
             await sender.send(keyed(events))
             session = await stack.enter_async_context(
                 aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"})
             )
             await everybody_knows(session, workers)
             await same_answers(session, workers)
+            await the_next_morning(session, workers)
             await one_is_silent(session, workers)
 
     asyncio.run(check())
@@ -85,6 +90,21 @@ async def same_answers(session: aiohttp.ClientSession, workers: list[RunningWork
         assert response.status == 401
 
 
+async def the_next_morning(session: aiohttp.ClientSession, workers: list[RunningWorker]) -> None:
+    """A run that has ended: no table holds it, the topics do."""
+    for worker in workers:
+        got = await get(session, f"{worker.url}/api/run/ended")
+        assert (got["state"], got["retained"], got["silent"]) == ("ended", True, [])
+        assert [one["tool"] for one in got["ring"]] == ["fetch"] * 3, "the fourth was judged critical"
+        assert got["abort"] is None
+        rules = {(one["detector"], one["stage"]) for one in got["verdicts"] if one["level"] == "critical"}
+        assert ("generic_repeat", "final") in rules
+        deeds = [(deed["kind"], deed["what"]) for deed in got["deeds"]]
+        assert deeds == [("call_refused", "fetch"), ("verdict_ack", "applied"), ("run_ended", "aborted")]
+        assert got["deeds"][0]["verdict_id"] == "v"
+    await get(session, f"{workers[0].url}/api/run/never", 404)
+
+
 async def one_is_silent(session: aiohttp.ClientSession, workers: list[RunningWorker]) -> None:
     """A worker that is paused: what it holds is unknown for now, and the answer says who did not answer."""
     own = {worker.url: await get_own(session, worker.url) for worker in workers}
@@ -99,7 +119,9 @@ async def one_is_silent(session: aiohttp.ClientSession, workers: list[RunningWor
         there = next(iter(own[workers[1].url]))
         assert (await get(session, f"{asked}/api/run/{there}"))["silent"] == [paused.url]
         held = next(iter(own[paused.url]))
-        assert (await get(session, f"{asked}/api/run/{held}", 404))["silent"] == [paused.url]
+        got = await get(session, f"{asked}/api/run/{held}")
+        assert (got["state"], got["silent"]) == ("gone", [paused.url]), "from the topics, and marked as partial"
+        assert got["verdicts"]
     finally:
         paused.send(signal.SIGCONT)
     async with asyncio.timeout(60):

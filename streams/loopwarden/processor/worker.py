@@ -18,6 +18,7 @@ from loopwarden.processor.app import LoopWardenApp, create_app
 from loopwarden.processor.inspection import WorkerInspection
 from loopwarden.processor.metrics import Metrics
 from loopwarden.processor.observer import Observer, Tee
+from loopwarden.processor.past import Past
 from loopwarden.processor.preflight import preflight
 from loopwarden.processor.reload import ConfigurationWatch
 from loopwarden.processor.settings import WorkerSettings
@@ -87,7 +88,10 @@ async def _serve(
     app = create_app(settings, broker, observer, url=site.url if site else None)
     if site is not None and metrics is not None:
         inspection = WorkerInspection(app, activity, site.url)
-        await site.start(create_web(inspection, metrics, app.health, token=settings.web_token, hosts=site.hosts))
+        records = Past(app, expiry=broker.append_time)
+        await site.start(
+            create_web(inspection, metrics, app.health, token=settings.web_token, records=records, hosts=site.hosts)
+        )
         log.info("page and metrics: %s", site.url)
     watch = ConfigurationWatch(settings, app.reconfigure)
     # What stands by now lives as long as the worker: the collector need not look at it again.
