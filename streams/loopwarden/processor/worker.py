@@ -14,11 +14,11 @@ from typing import Any
 
 from loopwarden.broker.capabilities import Capabilities
 from loopwarden.errors import LoopWardenError
+from loopwarden.past_runs import PastRuns
 from loopwarden.processor.app import LoopWardenApp, create_app
 from loopwarden.processor.inspection import WorkerInspection
 from loopwarden.processor.metrics import Metrics
 from loopwarden.processor.observer import Observer, Tee
-from loopwarden.processor.past import Past
 from loopwarden.processor.preflight import preflight
 from loopwarden.processor.reload import ConfigurationWatch
 from loopwarden.processor.settings import WorkerSettings
@@ -88,7 +88,7 @@ async def _serve(
     app = create_app(settings, broker, observer, url=site.url if site else None)
     if site is not None and metrics is not None:
         inspection = WorkerInspection(app, activity, site.url)
-        records = Past(app, expiry=broker.append_time)
+        records = PastRuns(settings.connection, settings.topics)
         await site.start(
             create_web(inspection, metrics, app.health, token=settings.web_token, records=records, hosts=site.hosts)
         )
