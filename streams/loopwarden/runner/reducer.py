@@ -16,7 +16,7 @@ PENDING_JOBS = 256
 
 
 class Reducer:
-    """One thread, started when the first large result comes.
+    """One thread, which does nothing until a large result comes.
 
     Args:
         pending_jobs: Results that may wait.
@@ -31,6 +31,11 @@ class Reducer:
         self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
         self.unreduced = 0
+
+    def start(self) -> None:
+        """Starts the thread. The first large result must not wait for that: it would wait for its own reduction."""
+        if self._executor is None:
+            self.submit(_nothing)
 
     def submit(self, job: Callable[[], None]) -> Future[None] | None:
         """Runs a job in the thread.
@@ -60,7 +65,7 @@ class Reducer:
             if executor is None or not self._pending:
                 return True
             try:
-                last = executor.submit(lambda: None)
+                last = executor.submit(_nothing)
             except RuntimeError:
                 return False
         try:
@@ -87,3 +92,7 @@ class Reducer:
     def _done(self, _: Future[None]) -> None:
         with self._lock:
             self._pending -= 1
+
+
+def _nothing() -> None:
+    """A job that is none."""

@@ -195,6 +195,8 @@ class LoopWarden:
             self._held[run_id] = run
             if len(self._held) > HELD_RUNS:
                 self._held.popitem(last=False)
+        if self._connect is not None:
+            self._host.reducer.start()
         run._announce()
         return run
 
