@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import pytest
 
 from loopwarden.broker.embedded import EmbeddedBroker, free_port
+from loopwarden.broker.topics_admin import ensure_topics
+from loopwarden.connection import Connection
 from loopwarden.runner import LoopWarden, Run
+from loopwarden.runner.verdict_feed import VerdictFeed
 from loopwarden_schemas.events import RunEnded, ToolCall
+from loopwarden_schemas.topics import Topics
 from tests.brokers.plain_worker import PlainWorker, plain_worker
 from tests.integration.test_runner import script, until
 
@@ -94,6 +99,30 @@ def test_events_wait_for_a_topic_that_is_missing() -> None:
         assert not client.flush(0.5)
         with plain_worker(broker.bootstrap, "later.") as worker:
             until(lambda: len(worker.of_run("r", ToolCall)) == 3, 30)
+
+
+def test_verdicts_that_cannot_be_followed_hold_up_no_event_and_are_followed_later() -> None:
+    broker = EmbeddedBroker(port=free_port())
+    topics = Topics("", 4)
+    late: list[str] = []
+
+    async def follow() -> None:
+        connection = Connection(f"127.0.0.1:{broker._port}")
+        feed = VerdictFeed(connection, topics.verdicts, deliver=lambda key, verdict: None, followed_late=late.append)
+        running = asyncio.create_task(feed.run())
+        async with asyncio.timeout(10):  # of a hundred keys, not each waits for its own failure
+            for number in range(100):
+                await feed.follow(f"r{number}", number % 4)
+        assert late == []
+        async with broker, asyncio.timeout(30):
+            await ensure_topics(connection, topics.specs())
+            while len(late) < 100:  # noqa: ASYNC110 - the feed tells a plain list
+                await asyncio.sleep(0.01)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(follow())
+    assert late == [f"r{number}" for number in range(100)]
 
 
 def test_without_a_broker_strict_fails_open_or_closed_after_its_bound() -> None:

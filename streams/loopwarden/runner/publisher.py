@@ -267,35 +267,43 @@ class Publisher:
     # Sending.
 
     async def _serve(self, lane: _Lane) -> None:
-        failures = 0
         while True:
-            if not lane.in_hand:
-                self._take(lane)
-            if not lane.in_hand:
-                lane.wake.clear()
-                await lane.wake.wait()
-                continue
-            for key in {item.key for item in lane.in_hand}:
-                await self._connected.wait()
-                await self._follow(key, lane.partition)
-            await self._connected.wait()
-            producer = self._producer
-            if producer is None:
-                continue
             try:
-                offset = await self._send(producer, lane)
-            except _REFUSED as error:
-                self._split(lane, error)
+                await self._send_next(lane)
             except Exception as error:
-                # Whatever it was: connect anew, and send the same batch again.
-                if failures == 0:
-                    log.warning("events wait: %s (%s)", _reason(error, self._topic), self._connection)
-                failures += 1
-                self._lost.set()
-                self._connected.clear()
-            else:
-                failures = 0
-                self._sent(lane, offset)
+                # A fault of ours costs these events, not the lane.
+                log.error("events were dropped: the library failed with %s", type(error).__name__, exc_info=error)
+                dropped, lane.in_hand = lane.in_hand, []
+                for item in dropped:
+                    self._drop(item)
+
+    async def _send_next(self, lane: _Lane) -> None:
+        """Sends the next batch, or the one in hand again."""
+        if not lane.in_hand:
+            self._take(lane)
+        if not lane.in_hand:
+            lane.wake.clear()
+            await lane.wake.wait()
+            return
+        for key in {item.key for item in lane.in_hand}:
+            await self._connected.wait()
+            await self._follow(key, lane.partition)
+        await self._connected.wait()
+        producer = self._producer
+        if producer is None:
+            return
+        try:
+            offset = await self._send(producer, lane)
+        except _REFUSED as error:
+            self._split(lane, error)
+        except Exception as error:
+            # Whatever it was: connect anew, and send the same batch again.
+            if self._connected.is_set():
+                log.warning("events wait: %s (%s)", _reason(error, self._topic), self._connection)
+            self._lost.set()
+            self._connected.clear()
+        else:
+            self._sent(lane, offset)
 
     def _take(self, lane: _Lane) -> None:
         """Takes the next batch in hand."""

@@ -29,6 +29,7 @@ FOLLOW_SECONDS = 2.0
 """Events wait so long until their run's verdicts are followed; then they go, and its standing is asked for later."""
 _POLL_MS = 200
 _BACKOFF = (0.1, 5.0)
+_RETRY_SECONDS = 5.0
 _UNFOLLOW_AFTER_SECONDS = 30.0
 _STOP_SECONDS = 1.0
 _FETCH_WAIT_MS = 500
@@ -62,6 +63,7 @@ class VerdictFeed:
         self._changed = asyncio.Event()
         self._lock = asyncio.Lock()
         self._troubled = False
+        self._not_before = 0.0
         self.received = 0
 
     async def follow(self, key: str, partition: int) -> None:
@@ -73,11 +75,16 @@ class VerdictFeed:
         """
         if key.encode("utf-8", "surrogatepass") in self._keys or key in self._late:
             return
+        clock = asyncio.get_running_loop().time
+        if clock() < self._not_before and TopicPartition(self._topic, partition) not in self._positions:
+            self._late[key] = partition  # it failed a moment ago: not every run waits for that
+            return
         try:
             async with asyncio.timeout(FOLLOW_SECONDS):
                 await self._follow(key, partition)
         except _TROUBLE as error:
             self._warn(error)
+            self._not_before = clock() + _RETRY_SECONDS
             self._late[key] = partition
             self._changed.set()
 
