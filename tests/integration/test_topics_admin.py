@@ -150,6 +150,8 @@ def test_the_command_is_quoted_for_a_shell() -> None:
     assert shlex.split(creation_command(Connection("k:9"), spec, 3)) == [
         *("kafka-topics.sh", "--bootstrap-server", "k:9", "--create", "--topic", "a; rm -rf /"),
         *("--partitions", "4", "--replication-factor", "3", "--config", "cleanup.policy=compact,delete"),
+        # Three copies are worth nothing if one alone may acknowledge.
+        *("--config", "min.insync.replicas=2"),
     ]
 
 

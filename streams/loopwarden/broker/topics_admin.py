@@ -46,6 +46,9 @@ log = logging.getLogger(__name__)
 
 BROKER_DEFAULT = -1
 """As replication factor: the broker's ``default.replication.factor``."""
+REPLICATED = 3
+"""From so many copies on, a write has to be acknowledged by ``MIN_IN_SYNC`` of them: one broker may be lost."""
+MIN_IN_SYNC = 2
 # Other settings may differ: how long to keep records is the operator's decision.
 _EXACT = frozenset({"cleanup.policy", "message.timestamp.type"})
 _AT_LEAST = frozenset({"max.message.bytes"})
@@ -110,9 +113,15 @@ def creation_command(connection: Connection, spec: TopicSpec, replication_factor
     words += ["--partitions", str(spec.partitions)]
     if replication_factor != BROKER_DEFAULT:
         words += ["--replication-factor", str(replication_factor)]
-    for name, value in sorted(spec.config.items()):
+    for name, value in sorted(_creation_config(spec, replication_factor).items()):
         words += ["--config", f"{name}={value}"]
     return shlex.join(words)
+
+
+def _creation_config(spec: TopicSpec, replication_factor: int) -> dict[str, str]:
+    """The settings that a new topic gets: those of the contract, and what makes its copies count."""
+    durable = {"min.insync.replicas": str(MIN_IN_SYNC)} if replication_factor >= REPLICATED else {}
+    return {**durable, **spec.config}
 
 
 async def check_topics(connection: Connection, specs: Iterable[TopicSpec], *, timeout: float = 30.0) -> TopicCheck:
@@ -145,7 +154,8 @@ async def ensure_topics(
     Args:
         connection: The cluster.
         specs: The topics.
-        replication_factor: Copies of each partition of a new topic; -1 leaves it to the broker.
+        replication_factor: Copies of each partition of a new topic; -1 leaves it to the broker. With 3 or more a write
+            has to be acknowledged by 2 (``min.insync.replicas``).
         create: Whether to create; otherwise a missing topic is a mismatch (locked-down clusters).
         timeout: Seconds for all of it.
 
@@ -323,7 +333,13 @@ async def _create(
         # An assignment, though empty: without one aiokafka refuses a factor of -1.
         assignment: dict[int, list[int]] | None = {} if replication_factor == BROKER_DEFAULT else None
         new = [
-            NewTopic(spec.name, spec.partitions, replication_factor, assignment, spec.config)
+            NewTopic(
+                spec.name,
+                spec.partitions,
+                replication_factor,
+                assignment,
+                _creation_config(spec, replication_factor),
+            )
             for spec in pending.values()
         ]
         try:
