@@ -55,10 +55,12 @@ def test_service(name: str) -> None:
 
 
 def test_what_there_is() -> None:
-    assert {"kafka", "topics", "worker-1", "worker-2", "prometheus", "grafana", "kafka-ui"} <= set(SERVICES)
+    assert {"kafka", "topics", "worker-1", "worker-2", "prometheus", "grafana", "kafka-ui", "demo"} <= set(SERVICES)
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len({port.split(":")[1] for port in ports}) == len(ports)
     assert SERVICES["kafka-ui"]["profiles"] == ["ui"]
+    assert SERVICES["demo"]["profiles"] == ["demo"]
+    assert (DOCKER / "demo" / Path(SERVICES["demo"]["entrypoint"][1]).name).is_file()
 
 
 @pytest.mark.parametrize("name", WORKERS)
