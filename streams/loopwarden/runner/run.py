@@ -157,6 +157,8 @@ class Run:
             return self._judging.answered(decision, verdict)
         except Exception as error:
             return self._failed_open(tool, call_id, error)
+        finally:
+            self._inbox.stop_waiting(call_id)  # also where the agent's task was cancelled meanwhile
 
     def after_call(
         self,

@@ -270,3 +270,26 @@ def test_an_id_that_no_worker_takes_is_an_error_at_once(run_id: str) -> None:
 def test_a_parameter_that_cannot_be_is_an_error_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         warden(**options)
+
+
+def test_profile_progress_is_obeyed_by_call_tool_and_run() -> None:
+    client = LoopWarden.in_process({"loopwarden": {"profile": "progress"}})
+    run = client.run()
+    known = [attempt(run, "read", {"path": "/a"}, "same") for _ in range(8)]
+    assert (known[-1].action, known[-1].scope, known[-1].detector) == ("block", "call", "repeat")
+    assert attempt(run, "read", {"path": "/b"}, "other").action == "allow"
+    failing = [attempt(run, "fetch", {"page": number}, ValueError("no such host")) for number in range(40)]
+    refused = [decision for decision in failing if decision.refused]
+    assert (refused[0].action, refused[0].scope) == ("block", "tool")
+    assert (refused[-1].action, refused[-1].scope) == ("abort", "run")
+    assert run.aborted
+    assert client.stats.failures == 0
+
+
+def attempt(run: Run, tool: str, args: dict[str, Any], outcome: object) -> Decision:
+    decision = run.before_call(tool, args)
+    if isinstance(outcome, Exception):
+        run.after_call(decision, error=outcome)
+    else:
+        run.after_call(decision, result=outcome)
+    return decision
