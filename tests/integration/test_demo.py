@@ -12,13 +12,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
+from loopwarden.broker.embedded import EmbeddedBroker
 from loopwarden.cli.main import main
 from loopwarden.runner import LoopWarden
 from loopwarden.simulation import Play, play, synthetic_scripts
+from loopwarden.worker_child import WorkerChild
 from tests.loads.worker import looping
 
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LOOPWARDEN_")}
@@ -145,3 +149,23 @@ def test_a_released_run_may_call_again_and_a_child_is_found_by_its_own_id(
     assert view["state"] == "open"
     assert view["root_run_id"] == "root"
     assert "ops false alarm" in [deed["what"] for deed in view["deeds"] if deed["kind"] == "run_released"]
+
+
+@pytest.mark.integration
+def test_the_page_knows_a_run_that_has_ended(tmp_path: Path) -> None:
+    events = [*looping("gone", 25), {"run_id": "gone", "type": "run_ended", "outcome": "failure"}]
+    file = tmp_path / "log.jsonl"
+    file.write_text("".join(json.dumps(event) + "\n" for event in events))
+    with EmbeddedBroker() as broker:
+        config = files("loopwarden").joinpath("data", "on.yaml")
+        with WorkerChild(broker.bootstrap, config=str(config), partitions=2, session_timeout_s=2) as worker:
+            worker.wait_ready()
+            assert main(["publish", str(file), "--broker", broker.bootstrap]) == 0
+
+            def answered() -> bool:
+                with contextlib.suppress(OSError), urlopen(f"{worker.url}/api/run/gone", timeout=10) as answer:
+                    view = json.load(answer)
+                    return view["state"] == "ended" and any(v["level"] == "critical" for v in view["verdicts"])
+                return False
+
+            assert _eventually(answered)
