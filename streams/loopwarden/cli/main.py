@@ -29,6 +29,7 @@ COMMANDS = (
     "release",
     "publish",
     "replay",
+    "backtest",
     "topics",
     "config",
     "doctor",
