@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from loopwarden.connection import Connection
+from loopwarden.diagnosis import check_connection
 from loopwarden.errors import BrokerError, TopicMismatch
 
 __all__ = ["Bounds", "TopicReader", "broker_errors", "open_reader"]
@@ -135,12 +136,15 @@ async def open_reader(connection: Connection, topic: str) -> AsyncIterator[Topic
         TopicMismatch: There is no such topic.
         BrokerError: The cluster cannot be reached.
     """
+    # Whatever is wrong with TLS or log-in, aiokafka's own error does not name it.
+    await check_connection(connection)
     consumer = AIOKafkaConsumer(
         **connection.aiokafka(),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        fetch_max_wait_ms=50,
+        # The embedded broker wakes no fetch that waits.
+        fetch_max_wait_ms=20,
         max_partition_fetch_bytes=4 * 1_048_576,
     )
     try:

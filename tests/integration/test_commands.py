@@ -93,3 +93,27 @@ def test_a_missing_topic_and_a_missing_broker_are_one_line(
     assert main(["tail", "--broker", "127.0.0.1:1"]) == 3
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["error", "hint"]
+
+
+def test_top_shows_the_busiest_runs_with_streak_and_verdicts(
+    on_cluster: Cluster, configuration: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_cluster("topics", "create", "--partitions", "4")
+    path = tmp_path / "log.jsonl"
+    ended = [*looping("over", 30), {"run_id": "over", "type": "run_ended"}]
+    hostile = looping("\x1b[2J", 3, tool="t")
+    events = [*looping("r1", 25), *looping("r2", 12), *ended, *hostile]
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    on_cluster("publish", str(path))
+    capsys.readouterr()
+    on_cluster("top", "--once", "--config", configuration)
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    first, _, *runs = shown.splitlines()
+    assert first.startswith(f"3 live runs, {len(events)} events")
+    assert [line.split()[0] for line in runs if line] == ["r1", "r2", "\\x1b[2J"]
+    # Calls, streak, verdicts, the last of them. From the twentieth on the calls were critical: no outcome counts.
+    assert runs[0].split()[2:4] == ["25", "20"]
+    assert runs[0].split()[5:] == ["block", "generic_repeat"]
+    assert runs[1].split()[2:4] == ["12", "12"]

@@ -25,6 +25,7 @@ COMMANDS = (
     "up",
     "worker",
     "tail",
+    "top",
     "explain",
     "release",
     "publish",
