@@ -131,6 +131,23 @@ def test_secrets_stay_where_they_are(secured: SecureKafka, worker: Worker) -> No
     assert SECRET_ARGUMENT.encode() not in seen
 
 
+def test_a_runner_with_a_wrong_password_is_told_why_and_held_up_by_nothing(
+    secured: SecureKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LoopWarden(
+        secured.login("runner", password="wr0ng-secret"), topic_prefix=TOPICS.prefix, agent_id="a"
+    ) as client:
+        with client.run("run-lost") as run:
+            decision = run.before_call("read", {"path": "/a"})
+            run.after_call(decision, result="same")
+            assert not decision.refused
+        until(lambda: "events wait" in caplog.text, "why is said", 20)
+    named = "refuses user 'runner': wrong user name or password (SCRAM-SHA-512)"
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("loopwarden")]
+    assert [named in message for message in said] == [True] * len(said)
+    assert "wr0ng-secret" not in caplog.text
+
+
 def test_a_worker_with_a_wrong_password_says_so_and_ends(secured: SecureKafka, tmp_path: Path) -> None:
     passwords = secured.passwords
     secured.passwords = {**passwords, "worker": "wr0ng-secret"}

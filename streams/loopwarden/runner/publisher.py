@@ -19,6 +19,7 @@ from aiokafka import errors as kafka
 from msgspec import UNSET
 
 from loopwarden.connection import Connection
+from loopwarden.diagnosis import check_connection
 from loopwarden.errors import LoopWardenError
 from loopwarden.runner.bus import OnOffset
 from loopwarden.runner.stats import BusStats
@@ -175,6 +176,8 @@ class Publisher:
     # Connecting.
 
     async def _connect(self) -> None:
+        # Names a wrong password or certificate, which the producer calls a lost connection.
+        await check_connection(self._connection, timeout_s=_REQUEST_TIMEOUT_MS / 1000)
         producer = AIOKafkaProducer(
             acks="all",
             max_batch_size=BATCH_BYTES,

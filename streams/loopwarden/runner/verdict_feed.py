@@ -209,4 +209,6 @@ class VerdictFeed:
     def _warn(self, error: Exception) -> None:
         if not self._troubled:
             self._troubled = True
-            log.warning("verdicts cannot be followed: %s (%s)", type(error).__name__, self._connection)
+            # Ours name the cause; those of the client say most things by their class alone.
+            reason = str(error) if isinstance(error, LoopWardenError) else type(error).__name__
+            log.warning("verdicts cannot be followed: %s (%s)", reason, self._connection)
