@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
 
 from loopwarden.broker.access import access_rules
 from loopwarden.broker.topics_admin import ensure_topics
@@ -16,7 +16,7 @@ from loopwarden.cli.main import main
 from loopwarden.connection import Connection
 from loopwarden.doctor import Finding, examine
 from loopwarden_schemas.partitioning import partition_of
-from loopwarden_schemas.topics import Topics
+from loopwarden_schemas.topics import Topics, TopicSpec
 from tests.brokers.secure import SecureKafka
 from tests.brokers.under_test import BrokerUnderTest
 
@@ -78,15 +78,7 @@ def test_events_of_a_publisher_with_another_partitioner(broker: BrokerUnderTest,
 def test_topics_that_are_wrong_fail_with_the_command_that_helps(broker: BrokerUnderTest, topic_prefix: str) -> None:
     connection, topics = Connection(broker.bootstrap), Topics(topic_prefix, 2)
 
-    async def prepare() -> None:
-        admin = AIOKafkaAdminClient(**connection.aiokafka())
-        await admin.start()
-        try:
-            await admin.create_topics([NewTopic(topics.events, 3, 1)])
-        finally:
-            await admin.close()
-
-    asyncio.run(prepare())
+    asyncio.run(ensure_topics(connection, [TopicSpec(topics.events, 3)]))
     finding = findings(connection, topics)["topics"]
     assert (finding.status, finding.text) == ("fail", f"topic {topics.verdicts} is missing, or hidden from us")
     assert finding.remedy.startswith("kafka-topics.sh ")

@@ -388,5 +388,8 @@ async def _check_when_visible(
         topics = [topic for topic in await _persistently(admin.describe_topics, None) if topic["topic"] in names]
         leaders = [partition["leader"] for topic in topics for partition in topic["partitions"]]
         if len(topics) == len(names) and min(leaders, default=-1) >= 0:
-            return await _check(admin, connection, specs)
+            check = await _check(admin, connection, specs)
+            # The next question may go to a broker that has not heard of them yet.
+            if not check.missing:
+                return check
         await asyncio.sleep(_POLL_SECONDS)
