@@ -116,5 +116,5 @@ def test_top_shows_the_busiest_runs_with_streak_and_verdicts(
     # Calls, streak, verdicts, the last of them. From the twentieth on the calls were critical: no outcome counts.
     assert runs[0].split()[2:4] == ["25", "20"]
     # Nobody obeyed, so the run was aborted in the end.
-    assert runs[0].split()[5:] == ["ABORTED", "block", "generic_repeat"]
+    assert runs[0].split()[5:] == ["ABORTED", "generic_repeat"]
     assert runs[1].split()[2:4] == ["12", "12"]

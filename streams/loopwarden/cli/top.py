@@ -79,15 +79,15 @@ def _show(fleet: Fleet) -> None:
     actions = ", ".join(f"{fleet.actions[action]} {action}" for action in ("warn", "block", "abort"))
     lines = [
         f"{fleet.live} live runs, {fleet.events} events; verdicts: {actions}",
-        f"{'RUN':<22} {'AGENT':<14} {'CALLS':>6} {'STREAK':>6} {'VERD':>5} LAST",
+        f"{'RUN':<18} {'AGENT':<12} {'CALLS':>6} {'STREAK':>6} {'VERD':>5} LAST",
     ]
     for line in fleet.top(rows):
         last = line.last
-        said = "" if last is None else f"{last.action} {last.detector or ''}"
-        marks = "ABORTED " if line.aborted else "compacted " if line.armed else ""
+        said = "" if last is None else f"{'ABORTED' if line.aborted else last.action} {last.detector or ''}"
+        marks = "compacted " if line.armed and not line.aborted else ""
         lines.append(
-            f"{fitted(line.run_id, 22)} {fitted(line.agent_id or '-', 14)} {line.calls:>6} {line.streak:>6} "
-            f"{line.verdicts:>5} {fitted(marks + said, 22).rstrip()}"
+            f"{fitted(line.run_id, 18)} {fitted(line.agent_id or '-', 12)} {line.calls:>6} {line.streak:>6} "
+            f"{line.verdicts:>5} {fitted(marks + said, 28).rstrip()}"
         )
     click.echo((_CLEAR if terminal else "") + "\n".join(line[:80] for line in lines))
     if not terminal:
