@@ -169,3 +169,24 @@ def test_the_page_knows_a_run_that_has_ended(tmp_path: Path) -> None:
                 return False
 
             assert _eventually(answered)
+
+
+@pytest.mark.integration
+def test_a_worker_comes_back_to_what_it_left_on_the_embedded_broker(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_text("".join(json.dumps(event) + "\n" for event in looping("r1", 25)))
+    config = str(files("loopwarden").joinpath("data", "on.yaml"))
+    with EmbeddedBroker() as broker:
+        for start in range(2):
+            with WorkerChild(broker.bootstrap, config=config, partitions=2, session_timeout_s=2) as worker:
+                worker.wait_ready()
+                if start == 0:
+                    # Many records in one batch: that is where this broker's word for the end of the log is wrong.
+                    assert main(["publish", str(file), "--broker", broker.bootstrap]) == 0
+
+                    def folded(url: str = worker.url) -> bool:
+                        with contextlib.suppress(OSError), urlopen(f"{url}/api/fleet", timeout=10) as answer:
+                            return bool(json.load(answer)["runs"])
+                        return False
+
+                    assert _eventually(folded)

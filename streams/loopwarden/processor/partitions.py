@@ -269,6 +269,9 @@ class Partitions:
         for partition in fresh:
             tp = tps[partition.number]
             partition.rows.recovered()
+            if not self._broker.producer_ids:
+                # Asked for its end, the embedded broker names the offset after the *first* record of the last batch.
+                ends[tp] = max(ends[tp], partition.rows.watermark.offset + 1)
             problem = _state_problem(
                 partition.rows.watermark, committed[tp], begins[tp], ends[tp], stamps.get(partition.number)
             )
