@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from contextlib import ExitStack
 from importlib.resources import files
@@ -35,12 +37,14 @@ def command(
 
     The documented detectors are on, with their defaults, unless --config names a file.
     """
-    import os
-
     from loopwarden.broker.embedded import EmbeddedBroker
     from loopwarden.worker_child import WorkerChild
 
     broker = broker or os.environ.get("LOOPWARDEN_BROKER")
+    # In good order also when a supervisor stops it, and when it was started in the background, where a shell has Ctrl-C
+    # ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with ExitStack() as stack:
         embedded = None
         if broker is None:
